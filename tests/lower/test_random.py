@@ -146,6 +146,7 @@ def test_quotients_by_what_is_known_to_divide() -> None:
     """Against arithmetic, for sums of products of numbers some of which 4 or 8 divides."""
     rng = random.Random(0)
     names = [Symbol(name, low=0) for name in "abcd"]
+    names.append(Symbol("e", low=0, extent=integers.index(2)))
     facts = frozenset({(names[0], 8), (names[1], 2)})
     for _ in range(200):
         terms = [
@@ -158,6 +159,7 @@ def test_quotients_by_what_is_known_to_divide() -> None:
             values = {s.name: rng.randint(0, 40) for s in names}
             values["a"] *= 8
             values["b"] *= 2
+            values["e"] %= 2
             whole = evaluate(number, values)
             assert evaluate(quotient, values) == whole // 4
             assert evaluate(rest, values) == whole % 4
@@ -177,6 +179,18 @@ def test_what_is_known_leaves_the_quotient() -> None:
     assert divided(number, 4, frozenset())[1] == integers.mod(
         integers.add(integers.mul(n, block), lane), 4
     )
+
+
+def test_a_pair_of_columns_shares_a_block() -> None:
+    """As threads hold what tensor cores sum, in rows of which only pairs are known to divide."""
+    n, row, thread = (Symbol(name, low=0) for name in ("n", "row", "thread"))
+    lane = Symbol("lane", low=0, extent=integers.index(2))
+    number = integers.add(integers.mul(n, row), integers.mul(2, thread), lane)
+    quotient, rest = divided(number, 4, frozenset({(n, 2)}))
+    assert lane not in quotient.walk()
+    pair = integers.add(integers.mul(integers.floordiv(n, 2), row), thread)
+    assert quotient == integers.floordiv(pair, 2)
+    assert rest == integers.add(integers.mul(2, integers.mod(pair, 2)), lane)
 
 
 def test_any_index_may_be_drawn_by() -> None:

@@ -12,11 +12,12 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Iota, Move, Pointwise
 from warpsmith.ir.integers import Facts
-from warpsmith.ir.scalar import Apply, Const, Expr
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.lower.access import Access
 
 WORDS = 4
+PAIR = 2
 
 
 _CHOICES = {
@@ -71,6 +72,8 @@ def divided(number: Expr, by: int, facts: Facts) -> tuple[Expr, Expr]:
 
     A product is taken out whole where one of its factors is known to be a multiple of what is
     missing: `n * b + 8 * t + i`, divided by 4, is `n / 4 * b + 2 * t + i / 4` where 4 divides n.
+    A pair stays together where only 2 does: `n * b + 2 * t + i`, i below 2, is
+    `(n / 2 * b + t) / 2`, whatever i is.
     """
     quotient: list[Expr] = []
     left: list[Expr] = []
@@ -89,5 +92,10 @@ def divided(number: Expr, by: int, facts: Facts) -> tuple[Expr, Expr]:
     rest = integers.add(*left)
     if integers.lower_bound(rest) < 0 or integers.lower_bound(integers.add(*quotient)) < 0:
         return integers.floordiv(number, by), integers.mod(number, by)
-    whole = integers.add(*quotient, integers.floordiv(rest, by))
-    return whole, integers.mod(rest, by)
+    inside, word = integers.floordiv(rest, by), integers.mod(rest, by)
+    if by > PAIR:
+        pair, odd = divided(rest, PAIR, facts)
+        if isinstance(odd, Symbol):  # an index of a loop, below 2
+            inside, word = integers.floordiv(pair, by // PAIR), integers.mod(pair, by // PAIR)
+            word = integers.add(integers.mul(PAIR, word), odd)
+    return integers.add(*quotient, inside), word

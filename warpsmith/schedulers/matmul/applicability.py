@@ -160,7 +160,8 @@ def _dimensions(domains: DomainMap, tensor: TensorView) -> list[Group]:
 
 def _is_pointwise(operation: Operation) -> bool:
     if isinstance(operation, Move):
-        return operation.kind in MOVES
+        counts = isinstance(operation.source.definition, Iota)
+        return operation.kind in MOVES or (operation.kind == "reshape" and counts)
     return isinstance(operation, Pointwise | Full | Iota)
 
 

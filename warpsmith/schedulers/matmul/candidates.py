@@ -36,6 +36,10 @@ GROUP_THREADS = WARP_GROUP * WARP
 OTHER_REGISTERS = (48, 64)
 """Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
 
+DRAWING_REGISTERS = 56
+"""Of a thread besides its sums, and what it holds of a chunk, where that draws random numbers: with
+less ptxas spills, as it draws many at once."""
+
 CARRIED = (128, 64, 32)
 """Columns of tiles of which threads carry sums over blocks of k: all of one have one scale, where
 128 share it."""
@@ -127,6 +131,7 @@ def candidates(
     element: int = 2,
     moved: Beside = ONE_RESULT,
     epilogue: bool = False,
+    draws: bool = False,
     products: int = 1,
     carried: int = 0,
     prologue: Prologue | None = None,
@@ -137,6 +142,7 @@ def candidates(
     Args:
         few, swapped, moved, products, carried, prologue: as of the work, whose m and n these are.
         epilogue: whether anything is computed or loaded behind it.
+        draws: whether that draws random numbers.
     """
     limits, most = problem.target.family.limits, MOST_ROUNDS * problem.target.sm_count
     held = prologue is not None
@@ -159,11 +165,15 @@ def candidates(
         groups = turns or rows // ROWS
         if columns // 2 + INSTRUCTION_REGISTERS > _start(limits, groups):
             continue
-        sums = rows * held_columns // (GROUP_THREADS * (1 if turns else groups))
+        threads = GROUP_THREADS * (1 if turns else groups)
+        sums = rows * held_columns // threads
         others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
         others += lines * COMPUTED_REGISTERS if held else 0
-        if sums * (1 + carried) + others > _registers(limits, groups):
+        left = _registers(limits, groups) - sums * (1 + carried)
+        if others > left:
             continue
+        beside = SUM_BYTES * threads * (left - DRAWING_REGISTERS)
+        widest = beside // (rows * max(moved.each + moved.out, 1)) if draws else CHUNKS[0]
         through = bool(moved.loaded or moved.staged) and columns % STORED == 0
         own = kept(columns, splits, staged=through)
         if splits > 1 and (own == columns != few or math.prod(along) * splits > most):
@@ -175,8 +185,11 @@ def candidates(
         tried = (
             (c, stages((rows, held_columns), limits, c, joined, turns or 1, moved, lines, share))
             for c in _chunks(own if through else 0, moved)
+            if c <= widest
         )
-        chunk, ahead = max(tried, key=lambda each: (min(each[1], FEWEST_STAGES), each[0]))
+        chunk, ahead = max(
+            tried, key=lambda each: (min(each[1], FEWEST_STAGES), each[0]), default=(0, 0)
+        )
         if ahead < FEWEST_STAGES:
             continue
         loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())

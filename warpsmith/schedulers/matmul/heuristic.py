@@ -41,9 +41,10 @@ __all__ = [
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-DRAWING = 30
-"""Operations that a random number is as: ten rounds of six instructions draw two that a thread
-needs. Counted, not timed."""
+DRAW, DRAWING = "philox", 20
+"""What draws a random number, and the operations that it is as: ten rounds of four instructions, of
+which two take two slots, draw two that a thread needs, and three choose and convert each. Bias and
+GELU, of 13 instructions with two of four slots, are as 10. Not timed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ class Work:
         element: bytes of one of an operand.
         turned: for each operand, whether it lies along m or n.
         operations: behind the products, for each element of the result.
+        draws: whether these draw random numbers.
         moved: how what is beside the operands is loaded and stored.
         products: that share their left operand.
         carried: registers that threads have for each sum besides it, where they carry it over
@@ -74,6 +76,7 @@ class Work:
     element: int = 2
     turned: tuple[bool, bool] = (False, False)
     operations: int = 0
+    draws: bool = False
     moved: Beside = ONE_RESULT
     products: int = 1
     carried: int = 0
@@ -124,6 +127,7 @@ class Work:
             element=self.element,
             moved=self.moved,
             epilogue=grouped or any(self.epilogue),  # searches take registers, too
+            draws=self.draws,
             products=self.products,
             carried=self.carried,
             prologue=self.prologue,
@@ -168,7 +172,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     walked, parts = (shape.batches, shape.rows, shape.columns), _carried(fusion, product)
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
-    by_group = product.rows_and_groups
+    by_group, behind = product.rows_and_groups, _behind(fusion, product)
     return Work(
         m=m,
         n=n,
@@ -178,7 +182,8 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         batches=batches,
         element=atom.size,
         turned=turned,
-        operations=_operations(fusion, product),
+        operations=counted(behind),
+        draws=any(isinstance(op, Pointwise) and op.op == DRAW for op in behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         carried=parts,
@@ -219,19 +224,19 @@ def fastest_first(works: Iterable[Work], problem: Problem) -> list[tuple[MatmulP
     return sorted((way for work in works for way in work.ranked(problem)), key=lambda way: way[1])
 
 
-def _operations(fusion: Program, product: Matmul) -> int:
-    """Operations behind a product for each element of the result."""
+def _behind(fusion: Program, product: Matmul) -> list[Operation]:
+    """Operations behind a product, on each element of the result."""
     blocks = carried(fusion, product)
     inside = () if blocks is None else blocks.scaled
     before = fusion.depends_on([product.a, product.b])
     behind = (op for op in fusion.operations if op not in before)
-    return counted(op for op in behind if op.outputs[0] not in inside)
+    return [op for op in behind if op.outputs[0] not in inside]
 
 
 def counted(operations: Iterable[Operation]) -> int:
     """How many operations on an element these are as, casts and copies left out."""
     pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
-    return sum(DRAWING if op.op == "philox" else 1 for op in pointwise)
+    return sum(DRAWING if op.op == DRAW else 1 for op in pointwise)
 
 
 def _carried(fusion: Program, product: Matmul) -> int:

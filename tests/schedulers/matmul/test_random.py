@@ -1,0 +1,92 @@
+"""Random numbers behind a product, in its kernel: the ones that the places of its elements give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.support.product_programs import values, wide
+from warpsmith import DataType, FusionDefinition, knobs, ops
+from warpsmith.schedulers.matmul import applicability, heuristic
+from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200
+
+P, OFFSET = 0.25, 3
+
+
+def dropped(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
+    h = ops.dropout(ops.linear(x, weight), P, rng_seed=seed, rng_offset=OFFSET)[0]
+    return ops.add(h, residual)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("shape", "given"),
+    [
+        ((136, 72, 72), {"tile": (64, 32, 64), "chunk": 32}),
+        ((136, 72, 72), {"tile": (64, 32, 64), "chunk": 16, "ping_pong": 2, "stages": 4}),
+        ((136, 72, 136), {"tile": (64, 32, 64), "chunk": 32, "parts": 2}),
+        ((130, 74, 72), {"tile": (128, 64, 64)}),
+        ((9, 72, 72), {}),
+    ],
+)
+def test_dropout_and_a_residual_are_one_kernel(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, int, int], given: dict[str, Any]
+) -> None:
+    """The same elements are dropped as alone, in rows of any length."""
+    chosen = heuristic.choose
+    usual = {"splits": 1, "parts": 1, "ping_pong": 0, "cluster": (1, 1), "group": 1, "stages": 3}
+    if given:
+        monkeypatch.setattr(
+            heuristic, "choose", lambda *args: replace(chosen(*args), **usual | given)
+        )
+    monkeypatch.setattr("warpsmith.engine.executable.apart", lambda pairs, problem: frozenset())
+    m, n, k = shape
+    x, weight, residual = values((m, k), 1), values((n, k), 2), values((m, n), 3)
+    fused = warpsmith.fuse(dropped)
+    with knobs.scope(device="reference"):
+        kept = warpsmith.fuse(lambda h: ops.dropout(h, P, rng_seed=7, rng_offset=OFFSET)[1])(
+            np.ones((m, n), np.float32)
+        )
+    with knobs.scope(device="sim"):
+        result = fused(x, weight, residual, 7)
+        compiled = fused.lower(x, weight, residual, 7).compile()
+        assert compiled.verify(schedules=2).verdict == "clean"
+    said = compiled.explain()
+    assert said.startswith("1 kernel")
+    assert "scheduler   matmul\n" in said
+    product = wide(x) @ wide(weight).T
+    wanted = np.where(kept, product / (1 - P), 0) + wide(residual)
+    assert 0.6 < kept.mean() < 0.9
+    assert np.abs(wide(result) - wanted).max() < 2.0**-6 * np.abs(wanted).max()
+    assert np.array_equal(wide(result)[~kept], wide(residual)[~kept])
+
+
+def test_what_is_drawn_leaves_registers_for_chunks_of_few_columns() -> None:
+    moved = Beside(loaded=("r",), staged=("y",), out=2, each=2, widest=2)
+    problem = Problem(values={}, alignment={}, target=H200)
+    work = Work(m=4096, n=14336, k=4096, operations=24, moved=moved)
+
+    def chunk(work: Work) -> int:
+        tile, groups = (128, 160), 2
+        found = (p for p, _ in work.ranked(problem) if (p.tile[:2], p.ping_pong) == (tile, groups))
+        return next(found).chunk
+
+    assert (chunk(work), chunk(replace(work, draws=True))) == (32, 16)
+
+
+def test_other_reshapes_are_left_to_kernels_of_their_own() -> None:
+    with FusionDefinition() as fd:
+        x, weight = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
+        flat = fd.define_tensor([-1], True, DataType.BFloat16)
+        h = fd.ops.linear(x, weight)
+        whole = fd.ops.reshape(flat, fd.ops.shape(h))
+        fd.add_output(fd.ops.add(h, whole))
+    said = applicability.refusal(fd.fusion, H200)
+    assert said == "it has other operations than pointwise ones beside the product"
