@@ -13,7 +13,9 @@ from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.candidates import ONE_RESULT
 from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
@@ -98,3 +100,16 @@ def test_few_tiles_of_long_sums_have_parts() -> None:
     assert few.parts > 1
     assert few.parts * 27 <= few.blocks
     assert chosen(4096, 4096, 4096).parts == chosen(512, 608, 256).parts == 1
+
+
+@pytest.mark.parametrize(
+    ("tile", "stored_by_threads"), [((192, 128), True), ((192, 192), False), ((128, 256), False)]
+)
+def test_tiles_that_would_spill_where_threads_store(
+    tile: tuple[int, int], stored_by_threads: bool
+) -> None:
+    problem = Problem(values={}, alignment={}, target=H200)
+    for moved in (Beside(), ONE_RESULT):
+        ways = [p for p, _ in Work(m=512, n=512, k=16384, moved=moved).ranked(problem)]
+        found = any(p.parts > 1 and p.tile[:2] == tile for p in ways)
+        assert found is (stored_by_threads or moved is ONE_RESULT)

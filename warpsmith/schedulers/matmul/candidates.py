@@ -65,6 +65,10 @@ for; the last one adds them up, so more of them cost more."""
 LEAST_STEPS = 4
 """Of k in such a part, for each block that has one."""
 
+JOINING_REGISTERS = 48
+"""Of a thread besides its sums, of those it starts with, where it adds up parts and stores them
+itself: with less, 128 sums of two groups and 96 of three spill."""
+
 MOST_ROUNDS = 2
 """Rounds of tiles that parts of k may make, at most: with more of them all blocks are busy."""
 
@@ -212,7 +216,7 @@ def candidates(
         )
 
 
-def in_parts(params: MatmulParams, tiles: int, k: int) -> Iterator[MatmulParams]:
+def in_parts(params: MatmulParams, tiles: int, k: int, limits: Limits) -> Iterator[MatmulParams]:
     """The schedule where blocks of the grid, or clusters, have parts of k, in one round.
 
     Args:
@@ -220,7 +224,9 @@ def in_parts(params: MatmulParams, tiles: int, k: int) -> Iterator[MatmulParams]
     """
     steps = math.ceil(k / params.tile[2]) // (LEAST_STEPS * params.splits)
     room = min(params.blocks // (max(tiles, 1) * params.splits), steps, PARTS[-1])
-    if params.ping_pong == 0 and not params.dynamic:
+    sums = math.prod(params.tile[:2]) // (GROUP_THREADS * params.groups)
+    fits = bool(params.chunk) or sums + JOINING_REGISTERS <= _start(limits, params.groups)
+    if fits and params.ping_pong == 0 and not params.dynamic:
         for parts in dict.fromkeys((*(each for each in PARTS if each < room), room)):
             if parts > 1:
                 yield replace(params, parts=parts)

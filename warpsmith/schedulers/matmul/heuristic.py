@@ -26,6 +26,7 @@ from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
+from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
 
 __all__ = [
@@ -141,14 +142,16 @@ class Work:
         if self.prologue is not None:
             found = (_whole(params, self.k) for params in found)
         elif self.products == 1 and not (self.carried or grouped):
-            found = (way for params in found for way in self._in_parts(params))
+            limits = problem.target.family.limits
+            found = (way for params in found for way in self._in_parts(params, limits))
         timed = [(params, self.predicted(params, problem.target)) for params in found]
         return sorted(timed, key=lambda each: each[1])
 
-    def _in_parts(self, params: MatmulParams) -> Iterator[MatmulParams]:
+    def _in_parts(self, params: MatmulParams, limits: Limits) -> Iterator[MatmulParams]:
         """A schedule, and those in which blocks of the grid have parts of k."""
         yield params
-        yield from in_parts(params, self.batches * counted_tiles(params, self.m, self.n)[0], self.k)
+        tiles = self.batches * counted_tiles(params, self.m, self.n)[0]
+        yield from in_parts(params, tiles, self.k, limits)
 
 
 def product_of(fusion: Program) -> Matmul:
