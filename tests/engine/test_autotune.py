@@ -43,7 +43,9 @@ class Device:
     def __init__(self) -> None:
         self.runs: list[tuple[Any, tuple[int, ...]]] = []
 
-    def __call__(self, fusion: Any, call: CallPlan, ordinal: int) -> Callable[[Any], list[Any]]:
+    def __call__(
+        self, fusion: Any, call: CallPlan, ordinal: int, agreements: Any = None
+    ) -> Callable[[Any], list[Any]]:
         def run(inputs: Any) -> list[Any]:
             self.runs.append((call.launches[0].params, tuple(map(id, inputs))))
             return []

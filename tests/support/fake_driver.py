@@ -59,7 +59,7 @@ class FakeDriver:
         return object.__getattribute__(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("CU"):
+        if name.startswith(("CU", "cuuint")):
             return getattr(bindings, name)
         raise AttributeError(name)
 

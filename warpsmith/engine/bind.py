@@ -103,6 +103,11 @@ class Binder:
         device = (infos[0].device_kind, infos[0].ordinal) if infos else None
         return Binding(values, tuple(infos), device, fusion, emptied)
 
+    def asked(self, emptied: tuple[int, ...]) -> tuple[Agreement, ...]:
+        """What the program of a binding that left out these reshapes asks of sizes."""
+        known = self._held.get(emptied)
+        return () if known is None else known[1]
+
     def _meant(self, values: dict[str, float]) -> tuple[_Held, tuple[int, ...]]:
         """The program without the reshapes that mean nothing at these sizes, and their numbers."""
         gone = () if self._scheduled else tuple(emptied(self._fusion, values))

@@ -104,8 +104,8 @@ class Executable:
         ready = self._ready.get(key)
         if ready is None:
             ready = self._ready.put(key, self._prepare(inputs))
-        if asked is None and not self._sizes:
-            self._shortcut.keep(tuple(inputs), ready, range(len(inputs)), 2)
+            if asked is None and not self._sizes:
+                self._shortcut.keep(tuple(inputs), ready, range(len(inputs)), 2)
         return ready(inputs)
 
     def launch(self, inputs: Sequence[object]) -> Any:
@@ -229,7 +229,8 @@ class Executable:
             return ThroughDevice(binding.fusion, call, place)
         if knobs.autotune:
             call = self._tuned(binding, call, knobs, inputs, place)
-        return OnDevice(binding.fusion, call, place)
+            return OnDevice(binding.fusion, call, place)
+        return OnDevice(binding.fusion, call, place, self._binder.asked(binding.emptied))
 
     def _tuned(
         self,

@@ -97,6 +97,7 @@ class Launch:
         reserved_bytes: what it asks for, no less: more where blocks spread (`engine/spread.py`).
         segment: which of the call's it is, counted from 0.
         early: it starts while the launch before it, which is of the same call, still runs.
+        values: of the symbols that the schedule's parameters decide, in order.
     """
 
     compiled: CompiledKernel
@@ -113,9 +114,10 @@ class Launch:
     workspaces: tuple[Workspace, ...]
     segment: int = 0
     early: bool = False
+    values: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class CallPlan:
     """All launches of one signature, the arrays that they need, and what they were chosen for.
 
@@ -391,4 +393,5 @@ def _local_launch(
         constants=constants,
         formats=formats_of(kernel),
         workspaces=tuple(workspaces),
+        values=tuple(sorted(launch_values.items())),
     )

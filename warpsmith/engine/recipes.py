@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from warpsmith.engine.launches import CallPlan, Launch
+from warpsmith.engine.lines import Line, program_of
 from warpsmith.engine.loaded import Loaded
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
 from warpsmith.runtime import arrays, launcher
 from warpsmith.runtime.tensor_maps import TiledMap, type_codes
 
@@ -29,11 +31,11 @@ class _Recipe:
     """
 
     def __init__(self) -> None:
-        self.numbers: list[int] = []
+        self.numbers: list[int | Expr] = []
         self.memories: list[tuple[Any, ...]] = []
         self.maps: list[tuple[Any, ...]] = []
 
-    def number(self, *values: int) -> int:
+    def number(self, *values: int | Expr) -> int:
         """Where these numbers stand, one behind the other."""
         self.numbers += values
         return len(self.numbers) - len(values)
@@ -42,14 +44,20 @@ class _Recipe:
         self.memories.append(told)
         return len(self.memories) - 1
 
-    def made(self, dtype: str, shape: Sequence[int], strides: Sequence[int] | None) -> int:
+    def made(
+        self, dtype: str, shape: Sequence[int | Expr], strides: Sequence[int | Expr] | None
+    ) -> int:
         if strides is None:
             strides = row_major(shape)
         kind = arrays.torch_dtypes()[dtype] if dtype != "uint8" else _bytes()
         return self.memory(_MADE, 0, self.number(*shape, *strides), kind, len(shape))
 
-    def constant(self, letter: str, value: float) -> int:
+    def constant(self, letter: str, value: float | Expr) -> int:
         """Where a constant argument stands, as the bits of its type."""
+        if isinstance(value, Expr):
+            if letter in _REALS:
+                raise ValueError("the launcher works out whole numbers only")
+            return self.number(value)
         real = _REALS.get(letter)
         bits = int(value) if real is None else int.from_bytes(real.pack(value), "little")
         return self.number(bits - (1 << 64) if bits >= 1 << 63 else bits)
@@ -68,15 +76,32 @@ def recipe_of(
     kernels: Sequence[Loaded],
     ordinal: int,
     counters: Callable[[int, int, int], Any],
+    line: Line | None = None,
 ) -> Any:
     """The recipe of a call on a GPU; None where Python has to run it.
 
     Args:
         counters: makes arrival counters, of a place, a number and a stream.
+        line: the recipe is of all its calls, and `call` is its own.
     """
     host = launcher.host()
     if host is None or any(kernel.is_watched for kernel in kernels):
         return None
+    try:
+        return _recipe_of(host, fusion, call, kernels, ordinal, counters, line)
+    except ValueError:  # it has more of something than the launcher has room for
+        return None
+
+
+def _recipe_of(
+    host: Any,
+    fusion: Fusion,
+    call: CallPlan,
+    kernels: Sequence[Loaded],
+    ordinal: int,
+    counters: Callable[[int, int, int], Any],
+    line: Line | None,
+) -> Any:
     recipe = _Recipe()
     places = {value.name: place for place, value in enumerate(fusion.inputs)}
     where = {t.name: recipe.memory(_GIVEN, places[t.name], 0) for t in fusion.input_tensors}
@@ -91,7 +116,11 @@ def recipe_of(
         _launch(recipe, launch, kernel, where | own, places)
         for launch, kernel, own in zip(call.launches, kernels, spaces, strict=True)
     )
-    numbers = struct.pack(f"={len(recipe.numbers)}q", *recipe.numbers)
+    program, low, high = b"", 0, 0
+    if line is not None:
+        program, low, high = program_of(recipe.numbers, line), line.low, line.high
+    constants = (0 if isinstance(number, Expr) else number for number in recipe.numbers)
+    numbers = struct.pack(f"={len(recipe.numbers)}q", *constants)
     results = tuple(where[o.value.name] for o in fusion.outputs if o.alias_of is None)
     aliases = (
         (where[o.value.name], fusion.inputs.index(o.alias_of))
@@ -100,21 +129,18 @@ def recipe_of(
     )
     device = arrays.torch_device("cuda", ordinal)
     parts = tuple(recipe.memories), tuple(recipe.maps), launches, results, _flat(aliases)
-    try:
-        return launcher.module().Recipe(
-            host, ordinal, device, len(places), numbers, *parts, counters
-        )
-    except ValueError:  # it has more of something than the launcher has room for
-        return None
+    return launcher.module().Recipe(
+        host, ordinal, device, len(places), numbers, *parts, counters, (program, low, high)
+    )
 
 
-def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+def row_major(shape: Sequence[int | Expr]) -> tuple[int | Expr, ...]:
     """Strides of an array without gaps, as torch gives them."""
-    strides: list[int] = []
-    step = 1
+    strides: list[int | Expr] = []
+    step: int | Expr = 1
     for extent in reversed(shape):
         strides.append(step)
-        step *= max(extent, 1)
+        step = step * (max(extent, 1) if isinstance(extent, int) else extent)
     return tuple(reversed(strides))
 
 

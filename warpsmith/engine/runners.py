@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 
+from warpsmith.engine.agreements import Agreement
 from warpsmith.engine.launches import CallPlan, Workspace
+from warpsmith.engine.lines import Line, line_of, sketch_of
 from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.recipes import recipe_of
 from warpsmith.errors import ArgumentError, DeviceError
@@ -52,12 +55,20 @@ class OnDevice:
 
     Attributes:
         recipe: the same for the launcher in C; None where that cannot run it.
+        sketch: what lines to other calls are drawn by; None where there are none.
     """
 
-    def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
+    def __init__(
+        self,
+        fusion: Fusion,
+        call: CallPlan,
+        ordinal: int,
+        agreements: Sequence[Agreement] | None = None,
+    ) -> None:
         import torch
 
         self._torch = torch
+        self._fusion = fusion
         self._ordinal = ordinal
         self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
         names = [v.name for v in fusion.inputs]
@@ -79,8 +90,38 @@ class OnDevice:
             for o in fusion.outputs
             if o.alias_of is not None
         )
-        made = partial(_counters, ordinal)
-        self.recipe = recipe_of(fusion, call, self._loaded, ordinal, made)
+        self.recipe = self._recipe(call, None)
+        self.sketch = None
+        if self.recipe is not None and agreements is not None:
+            self.sketch = sketch_of(fusion, call)
+        self._agreements = agreements or ()
+        self._call = weakref.ref(call)
+        self._line: Any = None
+
+    def line_from(self, other: Any, its_recipe: Any) -> Any:
+        """A recipe of the calls between one of another `sketch` and this one; None for none.
+
+        It is kept as long as this is, and asked for right after the call is planned. At the larger
+        size, and at the smaller one where nothing is in an arena, it has the numbers of that call.
+        """
+        call = self._call()
+        line = None
+        if call is not None and self.sketch is not None:
+            line = line_of(other, self.sketch, call, self._agreements)
+        if line is None:
+            return None
+        made = self._recipe(line.call, line)
+        own, its = (line.high, line.low)[:: 1 if line.own_is_high else -1]
+        ends = {own: self.recipe, its: its_recipe}
+        sure = (line.high,) if line.call.arena.offsets else (line.low, line.high)
+        if made is None or any(made.numbers(end) != ends[end].numbers(0) for end in sure):
+            return None
+        self._line = made
+        return made
+
+    def _recipe(self, call: CallPlan, line: Line | None) -> Any:
+        made = partial(_counters, self._ordinal)
+        return recipe_of(self._fusion, call, self._loaded, self._ordinal, made, line)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         torch = self._torch

@@ -8,6 +8,9 @@ memory than they use leave a multiprocessor room for its share of them only.
 
 from __future__ import annotations
 
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr, evaluate
 from warpsmith.targets.target import Target
 
 MOST_SHARE = 3
@@ -22,9 +25,19 @@ def reserved_bytes(shared_bytes: int, blocks: int, target: Target) -> int:
         blocks: of the whole grid.
         target: that runs them.
     """
-    limits, share = target.family.limits, -(-blocks // target.sm_count)
-    if share > MOST_SHARE:
-        return shared_bytes
-    step = limits.shared_step
-    least = (limits.sm_shared // (share + 1) // step + 1) * step - limits.shared_taken
-    return max(shared_bytes, least)
+    return evaluate(reserved_of(Const(shared_bytes), Const(blocks), target), {})
+
+
+def reserved_of(shared_bytes: Expr, blocks: Expr, target: Target) -> Expr:
+    """`reserved_bytes` of numbers that depend on sizes."""
+    limits, share = target.family.limits, integers.ceildiv(blocks, target.sm_count)
+    steps = integers.add(
+        integers.floordiv(
+            limits.sm_shared, integers.mul(integers.add(share, 1), limits.shared_step)
+        ),
+        1,
+    )
+    least = integers.sub(integers.mul(steps, limits.shared_step), limits.shared_taken)
+    few = Apply("le", (share, Const(MOST_SHARE)), DataType.Bool)
+    spread = integers.maximum(shared_bytes, least)
+    return Apply("where", (few, spread, shared_bytes), DataType.Index)

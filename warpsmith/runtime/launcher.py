@@ -12,6 +12,7 @@ import ctypes
 import importlib
 import sys
 import sysconfig
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
@@ -24,6 +25,9 @@ from warpsmith import knobs, native
 _NAME: Final = "warpsmith.runtime._launcher"
 _SOURCES: Final = Path(__file__).parent / "native"
 _FLAGS: Final = ("-std=c11", "-O2", "-fPIC")
+_LINES_FROM: Final = 8
+"""Calls of a function that are remembered to draw lines from."""
+
 _FUNCTIONS: Final = (
     "cuLaunchKernelEx",
     "cuStreamIsCapturing",
@@ -89,10 +93,11 @@ class Shortcut:
             the call.
     """
 
-    __slots__ = ("_table", "launch")
+    __slots__ = ("_drawn", "_table", "launch")
 
     def __init__(self) -> None:
         self._table: Any = None
+        self._drawn: list[tuple[Any, Any]] = []
         self.launch: Callable[[Sequence[Any]], Any] = _not_implemented
 
     def keep(self, given: tuple[Any, ...], run: object, places: Sequence[int], form: int) -> None:
@@ -109,6 +114,18 @@ class Shortcut:
             self._table = module().Table(host())
         self._table.keep(given, recipe, tuple(places), form)
         self.launch = self._table.launch
+        self._draw(given, run)
+
+    def _draw(self, given: tuple[Any, ...], run: Any) -> None:
+        """Take calls between these arguments and earlier ones, too, where they are on a line."""
+        if run.sketch is None:
+            return
+        for known, sketch in self._drawn:
+            recipe = known()
+            line = None if recipe is None else run.line_from(sketch, recipe)
+            if line is not None and self._table.keep_line(recipe, given, line):
+                break
+        self._drawn = [(weakref.ref(run.recipe), run.sketch), *self._drawn][:_LINES_FROM]
 
 
 def _not_implemented(given: Sequence[Any]) -> Any:

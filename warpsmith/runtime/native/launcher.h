@@ -47,9 +47,10 @@ typedef struct {
     int number;       /* PART: its offset in bytes; COUNTERS: how many; MADE: shape, then strides */
     int rank;         /* MADE */
     PyObject *dtype;  /* MADE */
-    PyObject *form;   /* MADE, of constant numbers: (shape, strides, dtype) */
-    PyObject *kept;   /* COUNTERS: the tensor of `stream` */
+    PyObject *form;   /* MADE: (shape, strides, dtype); NULL where a size decides it */
+    PyObject *kept;   /* COUNTERS: the tensor of `stream`, of `room` elements or more */
     void *stream;
+    int64_t room;
 } Memory;
 
 typedef struct {
@@ -95,6 +96,9 @@ typedef struct {
     int number_count, memory_count, map_count, launch_count, result_count, alias_count;
     int input_count, argument_bytes, argument_total;
     int64_t *numbers;
+    int64_t *program;   /* makes those that follow from a size; NULL where none do */
+    int64_t low, high;  /* sizes that the program is for */
+    int program_length;
     Memory *memories;
     Map *maps;
     Launch *launches;
@@ -107,18 +111,24 @@ typedef struct {
     int count, word_count;
     uint64_t hash;
     int64_t words[MAX_WORDS];
+    char is_extent[MAX_WORDS]; /* the word is a size or a stride */
     char is_tensor[MAX_ARGUMENTS], is_static[MAX_ARGUMENTS];
     DLTensor tensors[MAX_ARGUMENTS];
 } Signature;
 
 int signature_of(Host *host, PyObject *arguments, Signature *found);
 
+int is_program(const int64_t *program, int length, int number_count);
+int numbers_of(const int64_t *program, int length, int64_t size, int64_t *numbers);
+PyObject *form_of(const int64_t *numbers, int rank, PyObject *dtype);
+
 /* How results are handed over. */
 enum { AS_TUPLE, AS_ONE, AS_LIST };
 
-/* The results of a call; NULL without an error where the long way has to go. */
+/* The results of a call; NULL where the long way has to go. `size` is what the program is asked for. */
 PyObject *run(
-    Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int as);
+    Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int64_t size,
+    int as);
 
 extern PyType_Spec host_spec, recipe_spec, table_spec;
 extern PyTypeObject *host_type, *recipe_type;

@@ -72,6 +72,8 @@ static int read_memory(Recipe *recipe, Memory *memory, int index, PyObject *told
             return 0;
         Py_INCREF(dtype);
         memory->dtype = dtype;
+        if (recipe->program)
+            return 1;
         memory->form = form_of(recipe->numbers + number, rank, dtype);
         return memory->form != NULL;
     case PART:
@@ -171,12 +173,13 @@ static int read_indices(Recipe *recipe, int *into, PyObject *tuple, int count, i
 static int read_all(Recipe *recipe, PyObject *given)
 {
     PyObject *host, *memories, *maps, *launches, *results, *aliases, *counters, *where;
-    const char *numbers;
-    Py_ssize_t bytes;
+    const char *numbers, *program;
+    Py_ssize_t bytes, program_bytes;
+    long long low, high;
     if (!PyArg_ParseTuple(
-            given, "O!iOiy#OOOOOO", host_type, &host, &recipe->device, &where,
+            given, "O!iOiy#OOOOOO(y#LL)", host_type, &host, &recipe->device, &where,
             &recipe->input_count, &numbers, &bytes, &memories, &maps, &launches, &results,
-            &aliases, &counters))
+            &aliases, &counters, &program, &program_bytes, &low, &high))
         return 0;
     Py_INCREF(host);
     recipe->host = (Host *)host;
@@ -191,6 +194,17 @@ static int read_all(Recipe *recipe, PyObject *given)
     if (!recipe->numbers)
         return PyErr_NoMemory() != NULL;
     memcpy(recipe->numbers, numbers, bytes);
+    if (program_bytes) {
+        recipe->low = low;
+        recipe->high = high;
+        recipe->program_length = (int)(program_bytes / sizeof(int64_t));
+        recipe->program = malloc(program_bytes);
+        if (!recipe->program)
+            return PyErr_NoMemory() != NULL;
+        memcpy(recipe->program, program, program_bytes);
+        if (!is_program(recipe->program, recipe->program_length, recipe->number_count))
+            return wrong("program leaves its memory");
+    }
     if (!(recipe->memories = array(memories, sizeof(Memory), &recipe->memory_count)))
         return 0;
     for (int k = 0; k < recipe->memory_count; k++)
@@ -233,6 +247,7 @@ static void recipe_free(Recipe *recipe)
         free(recipe->launches[k].arguments);
     }
     free(recipe->numbers);
+    free(recipe->program);
     free(recipe->memories);
     free(recipe->maps);
     free(recipe->launches);
@@ -253,6 +268,26 @@ static PyObject *recipe_new(PyTypeObject *type, PyObject *given, PyObject *names
     return (PyObject *)recipe;
 }
 
+/* The recipe's numbers for a size as bytes; None where it is not for that. */
+static PyObject *numbers_at(Recipe *recipe, PyObject *given)
+{
+    long long size = PyLong_AsLongLong(given);
+    int64_t numbers[recipe->number_count + 1];
+    if (size == -1 && PyErr_Occurred())
+        return NULL;
+    memcpy(numbers, recipe->numbers, recipe->number_count * sizeof(int64_t));
+    if (recipe->program
+        && !numbers_of(recipe->program, recipe->program_length, size, numbers))
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize((char *)numbers, recipe->number_count * sizeof(int64_t));
+}
+
+static PyMethodDef methods[] = {
+    {"numbers", (PyCFunction)numbers_at, METH_O,
+     "numbers(size): the recipe's numbers as bytes, or None where it is not for that size."},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyMemberDef members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(Recipe, weak), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -262,6 +297,7 @@ static PyType_Slot slots[] = {
     {Py_tp_new, recipe_new},
     {Py_tp_dealloc, recipe_free},
     {Py_tp_members, members},
+    {Py_tp_methods, methods},
     {Py_tp_doc, "What one prepared call does: memory that it asks for, and launches."},
     {0, NULL},
 };

@@ -6,8 +6,6 @@
 
 #include "launcher.h"
 
-PyObject *form_of(const int64_t *numbers, int rank, PyObject *dtype);
-
 static int address_of(Host *host, PyObject *tensor, int device, uint64_t *address)
 {
     DLTensor told;
@@ -19,10 +17,11 @@ static int address_of(Host *host, PyObject *tensor, int device, uint64_t *addres
 }
 
 /* A new tensor; `here` says that the recipe's device is the current one. */
-static PyObject *empty(Recipe *recipe, const Memory *memory, int here, uint64_t *address)
+static PyObject *empty_of(
+    Recipe *recipe, const Memory *memory, PyObject *form, int here, uint64_t *address)
 {
     Host *host = recipe->host;
-    PyObject *form = memory->form, *made = NULL;
+    PyObject *made = NULL;
     if (here && host->empty_here) {
         made = PyObject_CallObject(host->empty_here, form);
         if (!made || address_of(host, made, recipe->device, address))
@@ -41,20 +40,34 @@ static PyObject *empty(Recipe *recipe, const Memory *memory, int here, uint64_t 
     return made;
 }
 
-static PyObject *counters(Recipe *recipe, Memory *memory, void *stream, uint64_t *address)
+static PyObject *empty(
+    Recipe *recipe, const Memory *memory, const int64_t *numbers, int here, uint64_t *address)
 {
-    PyObject *tensor = memory->stream == stream ? memory->kept : NULL, *before;
+    PyObject *form = memory->form, *made;
+    if (form)
+        return empty_of(recipe, memory, form, here, address);
+    form = form_of(numbers + memory->number, memory->rank, memory->dtype);
+    made = form ? empty_of(recipe, memory, form, here, address) : NULL;
+    Py_XDECREF(form);
+    return made;
+}
+
+static PyObject *counters(
+    Recipe *recipe, Memory *memory, int64_t elements, void *stream, uint64_t *address)
+{
+    int serves = memory->stream == stream && memory->room >= elements;
+    PyObject *tensor = serves ? memory->kept : NULL, *before;
     Py_XINCREF(tensor);
     if (!tensor) {
         tensor = PyObject_CallFunction(
-            recipe->counters, "iLK", memory->of, (long long)recipe->numbers[memory->number],
-            (unsigned long long)stream);
+            recipe->counters, "iLK", memory->of, (long long)elements, (unsigned long long)stream);
         if (!tensor)
             return NULL;
         before = memory->kept;
         Py_INCREF(tensor);
         memory->kept = tensor;
         memory->stream = stream;
+        memory->room = elements;
         Py_XDECREF(before);
     }
     if (!address_of(recipe->host, tensor, recipe->device, address))
@@ -64,8 +77,8 @@ static PyObject *counters(Recipe *recipe, Memory *memory, void *stream, uint64_t
 
 /* Addresses of all memory of a call; what was made for it, each with a reference, in `made`. */
 static int find_memory(
-    Recipe *recipe, const int *places, const DLTensor *tensors, void *stream, int here,
-    uint64_t *addresses, PyObject **made)
+    Recipe *recipe, const int64_t *numbers, const int *places, const DLTensor *tensors,
+    void *stream, int here, uint64_t *addresses, PyObject **made)
 {
     for (int k = 0; k < recipe->memory_count; k++) {
         Memory *memory = &recipe->memories[k];
@@ -76,14 +89,15 @@ static int find_memory(
             break;
         }
         case PART:
-            addresses[k] = addresses[memory->of] + (uint64_t)recipe->numbers[memory->number];
+            addresses[k] = addresses[memory->of] + (uint64_t)numbers[memory->number];
             break;
         case MADE:
-            if (!(made[k] = empty(recipe, memory, here, &addresses[k])))
+            if (!(made[k] = empty(recipe, memory, numbers, here, &addresses[k])))
                 return 0;
             break;
         case COUNTERS:
-            if (!(made[k] = counters(recipe, memory, stream, &addresses[k])))
+            if (!(made[k] = counters(
+                      recipe, memory, numbers[memory->number], stream, &addresses[k])))
                 return 0;
         }
     }
@@ -149,7 +163,7 @@ static int pack(char format, PyObject *value, unsigned char *into)
 }
 
 static int fill(
-    Recipe *recipe, PyObject *given, const int *places, const uint64_t *addresses,
+    Recipe *recipe, const int64_t *numbers, PyObject *given, const int *places, const uint64_t *addresses,
     unsigned char *bytes, void **parameters)
 {
     for (int l = 0; l < recipe->launch_count; l++) {
@@ -168,7 +182,7 @@ static int fill(
                 if (!encode(recipe, map, addresses[map->memory], into))
                     return 0;
             } else
-                memcpy(into, &recipe->numbers[argument->of], 8);
+                memcpy(into, &numbers[argument->of], 8);
         }
     }
     return 1;
@@ -264,7 +278,8 @@ static PyObject *results_of(Recipe *recipe, PyObject **made, int as)
 }
 
 PyObject *run(
-    Recipe *recipe, PyObject *given, const int *places, const DLTensor *tensors, int as)
+    Recipe *recipe, PyObject *given, const int *places, const DLTensor *tensors, int64_t size,
+    int as)
 {
     Host *host = recipe->host;
     const Driver *driver = &host->driver;
@@ -277,6 +292,15 @@ PyObject *run(
         return NULL;
     if (driver->cuCtxGetCurrent(&current))
         return NULL;
+
+    const int64_t *numbers = recipe->numbers;
+    int64_t sized[recipe->program ? recipe->number_count + 1 : 1];
+    if (recipe->program) {
+        memcpy(sized, numbers, recipe->number_count * sizeof *sized);
+        if (!numbers_of(recipe->program, recipe->program_length, size, sized))
+            return NULL;
+        numbers = sized;
+    }
 
     uint64_t addresses[memory_count + 1];
     PyObject *made[memory_count + 1], *kernels[launch_count + 1];
@@ -294,13 +318,13 @@ PyObject *run(
         context = recipe->launches[l].context;
     }
     int here = context && context == current;
-    if (!find_memory(recipe, places, tensors, stream, here, addresses, made)
-        || !fill(recipe, given, places, addresses, bytes, parameters))
+    if (!find_memory(recipe, numbers, places, tensors, stream, here, addresses, made)
+        || !fill(recipe, numbers, given, places, addresses, bytes, parameters))
         goto done;
     if (launch_count) {
         PyThreadState *state = PyEval_SaveThread();
         int status = start(
-            driver, recipe->numbers, recipe->launches, launch_count, functions,
+            driver, numbers, recipe->launches, launch_count, functions,
             here ? NULL : context, stream, parameters);
         PyEval_RestoreThread(state);
         if (status)

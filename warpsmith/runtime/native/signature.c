@@ -46,6 +46,8 @@ int signature_of(Host *host, PyObject *arguments, Signature *found)
                 | (int64_t)type->lanes << 40;
             words[used++] = (int64_t)tensor->device.device_type << 32
                 | (uint32_t)tensor->device.device_id;
+            memset(found->is_extent + used - 2, 0, 2);
+            memset(found->is_extent + used, 1, 2 * rank);
             memcpy(words + used, tensor->shape, rank * sizeof(int64_t));
             memcpy(words + used + rank, tensor->strides, rank * sizeof(int64_t));
             used += 2 * rank;
@@ -53,6 +55,7 @@ int signature_of(Host *host, PyObject *arguments, Signature *found)
         }
         if (used + 2 > MAX_WORDS)
             return 0;
+        memset(found->is_extent + used, 0, 2);
         if (type == &PyFloat_Type)
             words[used++] = 1;
         else if (type == &PyLong_Type)

@@ -13,13 +13,20 @@ typedef struct {
     int *places;        /* of the recipe's inputs among the arguments */
     PyObject *statics;  /* a tuple: the arguments that count by value */
     PyObject *recipe;   /* a weak reference */
+    int64_t *factors;   /* of a line: what words are of its size, 0 for those that are constant */
+    int first;          /* of a line: the first word that is no constant, its size */
+    int64_t low, high;  /* of a line: its sizes */
 } Entry;
+
+enum { LINES = 8 };
 
 typedef struct {
     PyObject_HEAD
     Host *host;
     Entry **slots;
     size_t room, used;  /* room is a power of two, or 0 */
+    Entry *lines[LINES];
+    int next_line;
 } Table;
 
 static void let_go(Entry *entry)
@@ -29,6 +36,7 @@ static void let_go(Entry *entry)
     Py_XDECREF(entry->statics);
     Py_XDECREF(entry->recipe);
     free(entry->words);
+    free(entry->factors);
     free(entry->places);
     free(entry);
 }
@@ -89,6 +97,34 @@ static Entry *find(Table *table, PyObject *arguments, const Signature *given)
         if (same_statics(entry, arguments, given) && !is_dead(entry))
             return entry;
         let_go(entry);
+    }
+    return NULL;
+}
+
+/* Whether a signature lies on a line: its words are what the line's size makes of them. */
+static int is_on(const Entry *line, const Signature *given)
+{
+    if (line->count != given->count || line->word_count != given->word_count)
+        return 0;
+    int64_t size = given->words[line->first];
+    if (size < line->low || size > line->high)
+        return 0;
+    for (int k = 0; k < given->word_count; k++)
+        if (given->words[k] != (line->factors[k] ? line->factors[k] * size : line->words[k]))
+            return 0;
+    return 1;
+}
+
+static Entry *find_line(Table *table, PyObject *arguments, const Signature *given)
+{
+    for (int k = 0; k < LINES; k++) {
+        Entry *line = table->lines[k];
+        if (!line || !is_on(line, given))
+            continue;
+        line->references++;
+        if (same_statics(line, arguments, given) && !is_dead(line))
+            return line;
+        let_go(line);
     }
     return NULL;
 }
@@ -156,6 +192,86 @@ static Entry *entry_of(const Signature *given, PyObject *arguments, PyObject *pl
         PyTuple_SetItem(entry->statics, k, value);
     }
     return entry;
+}
+
+/* A line through two signatures, whose words differ by one factor each; 0 where there is none. */
+static int draw(Entry *line, const Entry *one, const Signature *other)
+{
+    int count = one->word_count;
+    if (count != other->word_count || !(line->factors = calloc(count + 1, sizeof(int64_t))))
+        return 0;
+    line->first = -1;
+    for (int k = 0; k < count; k++) {
+        int64_t a = one->words[k], b = other->words[k];
+        if (a == b)
+            continue;
+        if (line->first < 0) {
+            line->first = k;
+            line->low = a;
+            line->high = b;
+        }
+        if (!other->is_extent[k] || line->low < 2 || line->high < 2 || a < 0)
+            return 0;
+        line->factors[k] = a / line->low;
+        if (a % line->low || line->factors[k] * line->high != b)
+            return 0;
+    }
+    if (line->low > line->high) {
+        int64_t high = line->low;
+        line->low = line->high;
+        line->high = high;
+    }
+    return line->first >= 0;
+}
+
+static Entry *entry_by(const Table *table, PyObject *recipe)
+{
+    for (size_t k = 0; k < table->room; k++)
+        if (table->slots[k] && PyWeakref_GetObject(table->slots[k]->recipe) == recipe)
+            return table->slots[k];
+    return NULL;
+}
+
+static PyObject *keep_line(Table *table, PyObject *given)
+{
+    PyObject *known, *arguments, *recipe;
+    if (!PyArg_ParseTuple(
+            given, "O!O!O!", recipe_type, &known, &PyTuple_Type, &arguments, recipe_type, &recipe))
+        return NULL;
+    Signature other;
+    Entry *one = entry_by(table, known);
+    if (!one || !signature_of(table->host, arguments, &other))
+        Py_RETURN_FALSE;
+    PyObject *places = PyTuple_New(0);
+    one->references++;
+    Entry *line = places ? entry_of(&other, arguments, places) : NULL;
+    Py_XDECREF(places);
+    int *of_inputs = line ? malloc((one->place_count + 1) * sizeof(int)) : NULL;
+    if (of_inputs) {
+        memcpy(of_inputs, one->places, one->place_count * sizeof(int));
+        free(line->places);
+        line->places = of_inputs;
+        line->place_count = one->place_count;
+        line->as = one->as;
+        line->recipe = PyWeakref_NewRef(recipe, NULL);
+    }
+    const Recipe *drawn = (Recipe *)recipe;
+    int fits = of_inputs && line->recipe && drawn->program
+        && drawn->input_count == one->place_count && one->count == other.count
+        && draw(line, one, &other) && same_statics(one, arguments, &other)
+        && drawn->low == line->low && drawn->high == line->high;
+    let_go(one);
+    if (fits) {
+        Entry *before = table->lines[table->next_line];
+        table->lines[table->next_line] = line;
+        table->next_line = (table->next_line + 1) % LINES;
+        line = before;
+    }
+    if (line)
+        let_go(line);
+    if (PyErr_Occurred())
+        return NULL;
+    return PyBool_FromLong(fits);
 }
 
 static PyObject *keep(Table *table, PyObject *given)
@@ -230,13 +346,15 @@ static PyObject *launch_by(Table *table, Entry *entry, PyObject *arguments, cons
     PyObject *result = NULL;
     Recipe *recipe = (Recipe *)PyWeakref_GetObject(entry->recipe);
     Py_INCREF((PyObject *)recipe);
-    int usual = (PyObject *)recipe != Py_None && ++recipe->calls % SEEN_EVERY
+    int usual = (PyObject *)recipe != Py_None && (entry->factors || ++recipe->calls % SEEN_EVERY)
         && !is_scoped(table->host);
     for (int k = 0; usual && k < given->count; k++)
         if (given->is_tensor[k])
             usual = !is_special(table->host, PyTuple_GetItem(arguments, k));
     if (usual)
-        result = run(recipe, arguments, entry->places, given->tensors, entry->as);
+        result = run(
+            recipe, arguments, entry->places, given->tensors,
+            entry->factors ? given->words[entry->first] : 0, entry->as);
     Py_DECREF((PyObject *)recipe);
     return result;
 }
@@ -248,6 +366,8 @@ static PyObject *launch(Table *table, PyObject *sequence)
     PyObject *arguments = table->room ? PySequence_Tuple(sequence) : NULL;
     if (arguments && signature_of(table->host, arguments, &given)) {
         Entry *entry = find(table, arguments, &given);
+        if (!entry)
+            entry = find_line(table, arguments, &given);
         if (entry) {
             result = launch_by(table, entry, arguments, &given);
             let_go(entry);
@@ -281,6 +401,9 @@ static void table_free(Table *table)
         if (table->slots[k])
             let_go(table->slots[k]);
     free(table->slots);
+    for (int k = 0; k < LINES; k++)
+        if (table->lines[k])
+            let_go(table->lines[k]);
     Py_XDECREF((PyObject *)table->host);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(table);
     Py_DECREF(type);
@@ -291,6 +414,10 @@ static PyMethodDef methods[] = {
      "keep(arguments, recipe, places, as): calls of such arguments follow the recipe.\n\n"
      "places say which argument each input of the recipe is; results come as a tuple (0), as the\n"
      "only one (1) or as a list (2). False where such arguments are not for tables."},
+    {"keep_line", (PyCFunction)keep_line, METH_VARARGS,
+     "keep_line(known, arguments, recipe): all calls between the one of a known recipe and another\n"
+     "one, which differ in one size and in whole multiples of it, follow a recipe. False where the\n"
+     "two are not such."},
     {"launch", (PyCFunction)launch, METH_O,
      "launch(arguments): what the call returns, or NotImplemented where Python has to run it."},
     {NULL, NULL, 0, NULL},
