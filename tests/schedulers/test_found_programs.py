@@ -265,3 +265,14 @@ def test_what_follows_a_reduction_reads_the_input_that_what_is_reduced_is_beside
         return ops.eq(ops.mv(x, k), m), ops.maximum(m, ops.broadcast(k, [False, True]))
 
     check(body, ((5, 6), [-1, -1]), ((6,), [-1]), ((5,), [-1]))
+
+
+@pytest.mark.parametrize("reduced", [False, True])
+def test_what_repeats_an_input_does_not_walk_it_as_its_other_readers(reduced: bool) -> None:
+    """It reads elements where they lie, and they read a copy."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        twice = ops.repeat_interleave(x, 2, 0)
+        return (ops.max(twice, [0]) if reduced else twice), ops.exp(x), x
+
+    check(body, ((5,), [-1]))

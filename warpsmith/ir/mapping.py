@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
-from warpsmith.ir.exprs import Matmul, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Move, tensor_inputs
 from warpsmith.ir.groups import parts_of
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Const, Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 
 Group = int
 
@@ -32,7 +32,8 @@ class DomainMap:
     """The groups of all axes of a fusion as it stands now; build a new one after scheduling.
 
     Args:
-        through_inputs: all uses of an input read it with the same axes, as one cache of it would.
+        through_inputs: all uses of an input read it with the same axes, as one cache of it would;
+            but what repeats elements reads them where they lie.
     """
 
     def __init__(self, fusion: Program, *, through_inputs: bool = False) -> None:
@@ -231,7 +232,7 @@ class DomainMap:
                 for a, b in zip(first.root, other.root, strict=True):
                     self._union(a, b)
             for source in tensor_inputs(operation):
-                if source in apart:
+                if source in apart or (source.is_input and _repeats(operation)):
                     continue
                 for a, b in operation.pairs(source):
                     if a.kind is broadcast and b.kind is not broadcast:
@@ -272,3 +273,7 @@ class DomainMap:
                 if twin is not transform:
                     for a, b in zip(twin.results, transform.results, strict=True):
                         changed |= self._union(a, b)
+
+
+def _repeats(operation: Operation) -> bool:
+    return isinstance(operation, Move) and bool(operation.repeats)
