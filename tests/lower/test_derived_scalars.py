@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
+from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol, evaluate
@@ -45,3 +46,16 @@ def test_what_depends_on_a_thread_stays_in_the_kernel() -> None:
             names = {node.name for node in statement.value.walk() if isinstance(node, Symbol)}
             assert statement.symbol not in derived
             assert any(name in threads or name.startswith(("x", "full")) for name in names)
+
+
+def test_what_memory_says_stays_in_the_kernel() -> None:
+    with FusionDefinition() as fd:
+        rows = fd.define_tensor([64, 256], True, DataType.BFloat16)
+        chosen = fd.ops.embedding(fd.define_tensor([32], True, DataType.Int), rows)
+        fd.add_output(chosen)
+    candidate = select(fd.fusion, H200)
+    sizes = {f"T{k}_stride{d}": n for k, d, n in ((0, 0, 256), (0, 1, 1), (1, 0, 1))}
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
+    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    assert "place(" in kernel_text(kernel)
+    assert not [value for _, value in kernel.derived if "place" in repr(value)]

@@ -11,7 +11,7 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Let, Statement
+from warpsmith.kernel.nodes import Element, Let, Statement
 from warpsmith.kernel.traversal import defined, walk
 
 
@@ -65,5 +65,7 @@ def _left(
 def _is_decided(let: Let, varying: set[str], own: frozenset[str]) -> bool:
     if let.symbol.name in own:
         return False
-    symbols = (node for node in let.value.walk() if isinstance(node, Symbol))
-    return let.value.dtype is DataType.Index and all(s.name not in varying for s in symbols)
+    nodes = list(let.value.walk())
+    if let.value.dtype is not DataType.Index or any(isinstance(n, Element) for n in nodes):
+        return False
+    return all(node.name not in varying for node in nodes if isinstance(node, Symbol))
