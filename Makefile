@@ -55,7 +55,6 @@ docs: $(DEV)
 	$(PYTHON) -m warpsmith.tools.sync_counts docs/ordering.md
 	$(PYTHON) -m warpsmith.tools.ring_picture docs/pictures/ring.svg
 	$(PYTHON) -m warpsmith.tools.role_picture docs/pictures/roles.svg
-	$(PYTHON) -m warpsmith.tools.predicted_picture docs/pictures/norm-backward-predicted.svg
 	$(PYTHON) -m tests.support.meetings
 	$(PYTHON) -m tests.support.role_fault_table docs/lessons/roles.md
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import quantiles
@@ -30,13 +30,13 @@ from bench import norm_backward, norms, residual_backward
 from bench.peers import chosen, contenders
 from bench.problem import Builder, Problem, outputs_of, planned
 from warpsmith.errors import ArgumentError, DeviceError
-from warpsmith.schedulers.inner_outer import heuristic as turns_waves
 from warpsmith.schedulers.inner_outer import predict as turns_predict
-from warpsmith.schedulers.inner_outer import specialized as turns_roles
 from warpsmith.schedulers.inner_outer import strategy as turns
 from warpsmith.schedulers.normalization import heuristic as waves
+from warpsmith.schedulers.normalization import predict as once_predict
 from warpsmith.schedulers.normalization import strategy as once
-from warpsmith.schedulers.normalization.predict import Predictor
+from warpsmith.schedulers.rows import predict
+from warpsmith.schedulers.rows.model import Work
 
 FAMILIES: Mapping[str, tuple[Callable[[int, int, str], Problem], ...]] = {
     "norm_bwd": (
@@ -70,6 +70,8 @@ class Timed:
     Attributes:
         chosen: parameters of the choice, and what it was predicted to take.
         best: the name of the shape of ours that took least time.
+        work: what is to be done with the rows, as the model sees it.
+        shapes: who does it, by the names of our contenders.
     """
 
     problem: str
@@ -80,6 +82,8 @@ class Timed:
     chosen: str
     best: str
     errors: dict[str, str]
+    work: dict[str, Any] = field(default_factory=dict)
+    shapes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -121,10 +125,11 @@ def drawn(seed: int, suites: Sequence[str]) -> Iterator[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    """Parameters that a heuristic predicted a time for."""
+    """Parameters that a heuristic predicted a time for, and what is to be done with them."""
 
     params: Any
     us: float
+    work: Work | None = None
 
     @property
     def words(self) -> str:
@@ -151,26 +156,14 @@ class Considered:
 def noted() -> Iterator[list[Considered]]:
     """The list gets every shape whose time is predicted while this lasts."""
     found: list[Considered] = []
-    real, in_waves = turns_predict.predictor, Predictor.waves
 
-    def predictor(rows: Any, problem: Any) -> Callable[[Any], float]:
-        predict = real(rows, problem)
-
-        def note(params: Any) -> float:
-            found.append(Considered(params, predict(params)))
-            return found[-1].us
-
-        return note
-
-    def of_waves(self: Predictor, params: Any) -> float:
-        found.append(Considered(params, in_waves(self, params)))
+    def predicted(work: Work, params: Any, target: Any) -> float:
+        found.append(Considered(params, predict.predicted(work, params, target), work))
         return found[-1].us
 
     with (
-        mock.patch.object(turns, "predictor", predictor),
-        mock.patch.object(turns_waves, "predictor", predictor),
-        mock.patch.object(turns_roles, "predictor", predictor),
-        mock.patch.object(Predictor, "waves", of_waves),
+        mock.patch.object(turns_predict, "predicted", predicted),
+        mock.patch.object(once_predict, "predicted", predicted),
     ):
         yield found
 
@@ -212,7 +205,8 @@ def considered(problem: Problem, most: int) -> tuple[list[Considered], Considere
     if not taken:
         return [], None
     own = Considered(taken[-1], math.nan)
-    own = next((each for each in found if each.kind == own.kind), own)
+    shape = predict.shape_of(own.params)
+    own = next((each for each in found if predict.shape_of(each.params) == shape), own)
     others = [each for each in by_kind.values() if each.kind != own.kind]
     return others[:most], own
 
@@ -292,6 +286,12 @@ def timed(
         chosen=f"{own.words}, {own.us:.1f} predicted" if own else "other schedulers",
         best=named.get(best, best),
         errors=errors,
+        work=asdict(own.work) if own and own.work else {},
+        shapes={
+            named.get(name, name): asdict(predict.shape_of(each.params))
+            for name, each in ((CHOSEN, own), *((f"#{n}", each) for n, each in enumerate(others)))
+            if each and name in us
+        },
     )
 
 

@@ -18,7 +18,8 @@ from bench import dropout, lengths, norm_backward, norms, residual_backward
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
 from warpsmith.schedulers import caching
-from warpsmith.schedulers.inner_outer import predict, rows
+from warpsmith.schedulers.inner_outer import rows
+from warpsmith.schedulers.rows import predict
 from warpsmith.targets.hopper import H200
 from warpsmith.testing import relative_error
 
@@ -102,14 +103,3 @@ def test_dropout_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = dropout.dropped_residual(3, 8192, "bfloat16")
     inputs = problem.draw("cpu")
     assert warpsmith.fuse(problem.fused).lower(*inputs).compile().verify().verdict == "clean"
-
-
-def test_forward_shapes_are_taken_by_the_times_at_the_rows_they_were_timed_with() -> None:
-    """RMSNorm of 4096 floats was timed with 2048 rows where little is moved. For many more rows the
-    model has 128 threads before 352, which were faster.
-    """
-    problem = norms.rms_norm(2048, 4096, "float")
-    inputs = tuple(torch.empty(shape) for shape in problem.shapes)
-    text = warpsmith.fuse(problem.fused).lower(*inputs).compile().explain()
-    assert "unroll=3, rows_per_thread=1, cluster=1, block_x=352" in text
-    assert "predicted   waves 20.5 µs" in text

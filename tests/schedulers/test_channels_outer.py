@@ -10,8 +10,8 @@ from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.schedulers.inner_outer import applicability as rows_and_columns
 from warpsmith.schedulers.normalization import applicability
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
@@ -60,12 +60,12 @@ def test_two_kept_dimensions_between_pieces() -> None:
 def test_a_place_in_pieces_takes_registers() -> None:
     """Rows of as many elements get fewer accesses a thread where they lie in pieces."""
 
-    def chosen(batch: int, side: int) -> InnerPersistentParams:
+    def chosen(batch: int, side: int) -> RowParams:
         sizes = {"T0_size0": batch, "T0_size1": 512, "T0_size2": side, "T0_size3": side}
         fusion = batch_norm(BF16).fusion
         sizes |= {f"{tensor.name}_size0": 512 for tensor in fusion.input_tensors[1:]}
         params, _ = select(fusion, H200).choose(Problem(values=sizes, alignment={}, target=H200))
-        assert isinstance(params, InnerPersistentParams)
+        assert isinstance(params, RowParams)
         return params
 
     assert chosen(64, 7).vector == 1

@@ -31,8 +31,8 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.normalization import heuristic, strategy
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
@@ -56,8 +56,8 @@ def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (layer_norm, BF16, 131072, 8),
         (layer_norm, BF16, 1048576, 16),
         (softmax, BF16, 262144, 8),
-        (softmax, BF16, 32768, 4),
-        (softmax, FLOAT, 65536, 4),
+        (softmax, BF16, 32768, 1),
+        (softmax, FLOAT, 65536, 16),
         (layer_norm, FLOAT, 524288, 16),
         (rms_norm, FLOAT, 65537, 8),
     ],
@@ -116,7 +116,7 @@ def test_hardly_anything_spills(
 def with_weights_in_shared(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the first such way in two blocks, with so many rows of a thread."""
 
-    def choose(asked: strategy.Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
+    def choose(asked: strategy.Asked, problem: Problem) -> tuple[RowParams, int]:
         given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
         found = heuristic.candidates(*given)
         ways = [p for p in found if p.weights_in_shared and p.rows_per_thread == kept]

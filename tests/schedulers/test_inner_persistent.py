@@ -22,8 +22,8 @@ from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.normalization import applicability
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.select import Candidate, select
 from warpsmith.targets.hopper import H200
 
@@ -201,7 +201,7 @@ def test_a_misaligned_address_is_read_element_by_element() -> None:
     arrays = inputs_of(p, (3, 64))
     problem = Problem(values=values_of(p.fusion, arrays), alignment={"T0": 2}, target=H200)
     params, _ = select(p.fusion, H200).choose(problem)
-    assert isinstance(params, InnerPersistentParams)
+    assert isinstance(params, RowParams)
     assert "T0" not in params.vectorized
     check_automatic(p.fusion, arrays, alignment={"T0": 2}, terms=64)
 
@@ -285,23 +285,23 @@ def test_refusals(build: Callable[[Program], None], words: str) -> None:
     assert words in refusal_of(build)
 
 
-@pytest.mark.parametrize("rows", [1, 1000, 1 << 20])
+@pytest.mark.parametrize(("rows", "alike"), [(1, 500), (600, 2000), (1 << 20, 3 << 20)])
 @pytest.mark.parametrize("build", PROGRAMS)
-def test_a_row_count_changes_nothing_but_where_few_bytes_become_many(
-    build: Build, rows: int
+def test_row_counts_of_a_class_have_the_same_parameters(
+    build: Build, rows: int, alike: int
 ) -> None:
     """Up to 75 MB rows leave no copy in L1; beyond, they are the last to go from the L2."""
     candidate = select(build(BF16).fusion, H200)
     names = [s.name for s in candidate.fusion.inputs if isinstance(s, TensorView)]
 
-    def chosen(count: int) -> InnerPersistentParams:
+    def chosen(count: int) -> RowParams:
         sizes = {f"{n}_size{d}": (count, 4096)[d] for n in names for d in (0, 1)}
         sizes |= {f"{n}_size0": 4096 for n in names[2:]}
         sizes |= {"T0_size0": count}
         params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
-        assert isinstance(params, InnerPersistentParams)
+        assert isinstance(params, RowParams)
         return params
 
     few = rows < 1 << 20
-    assert chosen(rows) == chosen(17 if few else 3 << 20)
+    assert chosen(rows) == chosen(alike)
     assert (chosen(rows).streaming, chosen(rows).evict_last) == (few, not few)

@@ -22,20 +22,20 @@ from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs
 from warpsmith.schedulers.normalization.heuristic import MOST_ELEMENTS
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 BF16, FLOAT = DataType.BFloat16, DataType.Float
 
 
-def params_of(build: Build, dtype: DataType, columns: int) -> InnerPersistentParams:
+def params_of(build: Build, dtype: DataType, columns: int) -> RowParams:
     candidate = select(build(dtype).fusion, H200)
     sizes = dict.fromkeys(_sizes(build, dtype), columns) | {"T0_size0": 8192}
     params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
-    assert isinstance(params, InnerPersistentParams)
+    assert isinstance(params, RowParams)
     return params
 
 

@@ -37,7 +37,6 @@ from warpsmith.schedulers.inner_outer.columns import (
     partial_sums,
     rows_alone,
 )
-from warpsmith.schedulers.inner_outer.rows import InnerOuterParams
 from warpsmith.schedulers.matmul import applicability as matmul_can
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
@@ -55,7 +54,6 @@ from warpsmith.schedulers.normalization import apply as persistent_apply
 from warpsmith.schedulers.normalization import persistent
 from warpsmith.schedulers.normalization import strategy as persistent_strategy
 from warpsmith.schedulers.normalization.resident import Choice, choices
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams
 from warpsmith.schedulers.normalization.two_passes import in_two_passes
 from warpsmith.schedulers.outer_persistent import applicability as columns_can
 from warpsmith.schedulers.outer_persistent import apply as columns_apply
@@ -72,6 +70,7 @@ from warpsmith.schedulers.reduction import apply as reduction_apply
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.scan import applicability as scan_applicability
 from warpsmith.schedulers.scan import apply as scan_apply
 from warpsmith.schedulers.scan import heuristic as scan_heuristic
@@ -81,22 +80,15 @@ from warpsmith.targets.target import Target
 Params = (
     PointwiseParams
     | ReductionParams
-    | InnerPersistentParams
+    | RowParams
     | OuterPersistentParams
-    | InnerOuterParams
     | MatmulParams
     | MatmulByThreadsParams
     | ScanParams
 )
 
 
-VECTORS = (
-    PointwiseParams
-    | ReductionParams
-    | InnerPersistentParams
-    | OuterPersistentParams
-    | InnerOuterParams
-)
+VECTORS = PointwiseParams | ReductionParams | RowParams | OuterPersistentParams
 """Parameters of schedules whose innermost loop is a vector of one width."""
 
 
@@ -104,7 +96,7 @@ def without_full_passes(params: Params) -> Params:
     """The parameters with predicates on all passes over a row that threads load themselves. Loads
     then stand in one row, and are all under way at once; that is faster, unless it spills.
     """
-    if isinstance(params, InnerPersistentParams | OuterPersistentParams | InnerOuterParams):
+    if isinstance(params, RowParams | OuterPersistentParams):
         return replace(params, full=0)
     return params
 
@@ -191,7 +183,7 @@ class Candidate:
 
     def agreed(self, params: Params, problem: Problem) -> dict[str, int]:
         """The values of these."""
-        if not isinstance(params, InnerOuterParams):
+        if not isinstance(params, RowParams) or not self.decides:
             return {}
         return {self.decides[0]: rows_and_columns.blocks(self._rows(), params, problem)}
 
@@ -317,14 +309,14 @@ class Candidate:
 
     def elements(self, params: Params) -> int:
         """Of rows, those that a thread has at a time; 0 where rows do not stay in registers."""
-        if not isinstance(params, InnerPersistentParams | InnerOuterParams):
+        if not isinstance(params, RowParams):
             return 0
         return params.unroll * params.vector * params.rows_per_thread
 
     def multiplies(self, params: Params) -> bool:
         """Whether `scheduled` multiplies where the fusion divides."""
-        turns = isinstance(params, InnerOuterParams) and not params.warp_specialize
-        return turns and divides_sums(self.fusion)
+        turns = isinstance(params, RowParams) and not params.warp_specialize
+        return turns and self.scheduler == "inner_outer" and divides_sums(self.fusion)
 
     def scheduled(self, params: Params, *, quotients: bool = False) -> Fusion:
         """A draft of the fusion with the schedule laid on it; `quotients` stay as they are."""
@@ -341,14 +333,13 @@ class Candidate:
             threads_apply.apply(fusion, caches, params)
         elif isinstance(params, ScanParams):
             scan_apply.apply(fusion, caches, params)
-        elif isinstance(params, InnerPersistentParams) and params.warp_specialize:
-            persistent.apply(fusion, caches, params)
-        elif isinstance(params, InnerPersistentParams):
-            persistent_apply.apply(fusion, caches, params)
         elif isinstance(params, OuterPersistentParams):
             columns_apply.apply(fusion, caches, params)
-        elif isinstance(params, InnerOuterParams):
+        elif isinstance(params, RowParams) and self.scheduler == "inner_outer":
             rows_and_columns_apply.apply(fusion, caches, params)
+        elif isinstance(params, RowParams):
+            apply = persistent if params.warp_specialize else persistent_apply
+            apply.apply(fusion, caches, params)
         else:
             reduction_apply.apply(fusion, caches, params)
         if isinstance(params, VECTORS):
@@ -356,7 +347,7 @@ class Candidate:
         return fusion
 
 
-def _strategy(params: InnerPersistentParams | InnerOuterParams) -> str:
+def _strategy(params: RowParams) -> str:
     return "a role that loads" if params.warp_specialize else "waves"
 
 

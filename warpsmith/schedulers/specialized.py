@@ -8,6 +8,7 @@ from itertools import product
 
 from warpsmith.schedulers.multiprocessor import SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.family import WARP, Limits
 
 MOST_ELEMENTS = 64
@@ -113,6 +114,29 @@ class Shape:
     def exact(self, rows: Streamed) -> bool:
         """Whether the threads' vectors are exactly a row's, so that none needs a predicate."""
         return self.block_x * self.unroll * rows.vector == rows.length
+
+    def params(self, rows: Streamed, vectorized: tuple[str, ...]) -> RowParams:
+        """Of a schedule with these, which accesses such tensors in vectors."""
+        whole = self.exact(rows)
+        return RowParams(
+            vector=rows.vector,
+            unroll=self.unroll,
+            rows_per_thread=self.rows_per_thread,
+            block_x=self.block_x,
+            block_y=self.groups,
+            blocks_per_sm=self.blocks_per_sm,
+            exact=whole,
+            row=0 if whole else rows.length,
+            reload_weights=False,
+            again=self.again,
+            vectorized=vectorized,
+            ring=self.stages,
+            warp_specialize=True,
+            reread=self.reread,
+            weights_in_shared=self.weights_in_shared,
+            joined=self.joined,
+            chunks=rows.spare > 0,
+        )
 
 
 def refusal(rows: Streamed) -> str:

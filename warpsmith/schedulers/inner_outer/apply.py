@@ -17,9 +17,10 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all
 from warpsmith.schedulers.inner_outer.columns import blocks_of, of_rows, partial_sums, rows_alone
 from warpsmith.schedulers.inner_outer.random import draws_first
-from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows, row_sums, rows_of
+from warpsmith.schedulers.inner_outer.rows import Rows, row_sums, rows_of
 from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import shared_loads, weights_of
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
@@ -34,7 +35,7 @@ GRID, TURN, SIDE = 0, 1, 2
 """Places of the loops over blocks, over a block's turns, and over rows side by side or groups."""
 
 
-def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerOuterParams) -> None:
+def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
     `[K grid_x, K serial, K block_y, K unroll | R cluster_x, R serial, R unroll, R block_x,
@@ -139,7 +140,7 @@ def _tiles(
     fusion: Fusion,
     caches: tuple[Cached, ...],
     columns: tuple[TensorView, ...],
-    params: InnerOuterParams,
+    params: RowParams,
 ) -> tuple[tuple[TensorView, ...], tuple[TensorView, ...]]:
     """Tiles in shared memory: of the inputs of full size, and of what all rows share."""
     rows = [c for c in rows_of(fusion, DomainMap(fusion), caches).full if c.load]
@@ -152,7 +153,7 @@ def _tiles(
     )
 
 
-def loops_of(params: InnerOuterParams) -> tuple[ParallelType, ...]:
+def loops_of(params: RowParams) -> tuple[ParallelType, ...]:
     """Blocks, turns of a block, rows that it has at a time, blocks of a row; then what a block has
     of a row: its one part, accesses of a thread, threads, elements of an access."""
     several = (ParallelType.unroll,) * _several(params)
@@ -170,12 +171,12 @@ def loops_of(params: InnerOuterParams) -> tuple[ParallelType, ...]:
     )
 
 
-def _several(params: InnerOuterParams) -> int:
+def _several(params: RowParams) -> int:
     """Loops over rows of a thread: one, or none."""
     return int(params.rows_per_thread > 1)
 
 
-def row_start(params: InnerOuterParams) -> int:
+def row_start(params: RowParams) -> int:
     """Place of the first loop inside what a block has of a row."""
     return len(loops_of(params)) - 4
 
@@ -197,7 +198,7 @@ def _arrange(tensor: TensorView, order: Sequence[Group], domains: DomainMap) -> 
     reorder(tensor, {old: new for new, old in enumerate(wanted)})
 
 
-def _divide_rows(tensor: TensorView, rows: Rows, params: InnerOuterParams, blocks: Symbol) -> None:
+def _divide_rows(tensor: TensorView, rows: Rows, params: RowParams, blocks: Symbol) -> None:
     """From `[K.., R..]` to the loops over rows, and then `[R..]` with the run in one loop."""
     keeps = sum(not axis.is_reduction for axis in tensor.loop)
     _merge_run(tensor, rows)
@@ -207,7 +208,7 @@ def _divide_rows(tensor: TensorView, rows: Rows, params: InnerOuterParams, block
     _divide_turns(tensor, params)
 
 
-def _divide_turns(tensor: TensorView, params: InnerOuterParams) -> None:
+def _divide_turns(tensor: TensorView, params: RowParams) -> None:
     """From `[K blocks, K turns]` to `[K blocks, K turns, K block_y, K rows of a thread]`.
 
     Groups whose sums stay apart count as blocks.
@@ -222,7 +223,7 @@ def _divide_turns(tensor: TensorView, params: InnerOuterParams) -> None:
 
 
 def _divide_columns(
-    fusion: Fusion, tensor: TensorView, domains: DomainMap, rows: Rows, params: InnerOuterParams
+    fusion: Fusion, tensor: TensorView, domains: DomainMap, rows: Rows, params: RowParams
 ) -> None:
     """From `[R.., K turns, K blocks]` to the loops of every tensor."""
     turns, each = tensor.loop[-2:]
@@ -235,7 +236,7 @@ def _divide_columns(
 
 
 def _divide_store(
-    fusion: Fusion, tensor: TensorView, domains: DomainMap, rows: Rows, params: InnerOuterParams
+    fusion: Fusion, tensor: TensorView, domains: DomainMap, rows: Rows, params: RowParams
 ) -> None:
     """From `[R.., K groups of all blocks]` to `[K grid_x, K block_y, R..]`."""
     run = [domains.group(axis) for axis in rows.axes if axis.is_reduction]
@@ -256,7 +257,7 @@ def _merge_run(tensor: TensorView, rows: Rows) -> None:
 
 
 def _divide_row(
-    fusion: Fusion, tensor: TensorView, start: int, rows: Rows, params: InnerOuterParams
+    fusion: Fusion, tensor: TensorView, start: int, rows: Rows, params: RowParams
 ) -> None:
     """The loops of a row, from `start` on: `[cluster, part, unroll, block_x, vector]`.
 

@@ -6,13 +6,13 @@ from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.inner_outer.needs import Needs, registers_of, shapes, shared_sums
 from warpsmith.schedulers.inner_outer.rows import (
     RING_ROW_BYTES,
-    InnerOuterParams,
     Rows,
     length_of,
 )
 from warpsmith.schedulers.multiprocessor import SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.params import RowParams
 
 BLOCK_THREADS = 384
 """Threads of a block that has several rows, at most."""
@@ -39,7 +39,7 @@ ENOUGH_WARPS = 16
 
 def spread(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
-) -> InnerOuterParams | None:
+) -> RowParams | None:
     """Where threads load rows: the first way to keep a row in so many blocks that has enough in
     flight, else the one that has most.
     """
@@ -49,7 +49,7 @@ def spread(
     vector, whole = rows.run.vector(problem), length_of(rows, problem)
     length = -(-whole // (cluster * vector)) * vector
     limits = problem.target.family.limits
-    best: tuple[tuple[float, ...], InnerOuterParams] | None = None
+    best: tuple[tuple[float, ...], RowParams] | None = None
     for number, choice in enumerate(residents):
         for block_x, unroll in shapes(-(-length // vector), limits):
             kept = choice.bytes_per_element(max(1, 4 // vector))
@@ -72,7 +72,7 @@ def spread(
                 -block_x,
             )
             if best is None or merit > best[0]:
-                params = InnerOuterParams(
+                params = RowParams(
                     vector=vector,
                     unroll=unroll,
                     block_x=block_x,
@@ -91,7 +91,7 @@ def spread(
     return None if best is None else best[1]
 
 
-def _short(rows: Rows, choice: Choice, problem: Problem) -> InnerOuterParams | None:
+def _short(rows: Rows, choice: Choice, problem: Problem) -> RowParams | None:
     """A row that is too short to be loaded ahead, in as many lanes of a warp as it can have: each
     then waits for few loads, and many warps wait at once. None for longer rows, and where accesses
     have one element. Sums that fit in the registers fit in shared memory, too.
@@ -109,7 +109,7 @@ def _short(rows: Rows, choice: Choice, problem: Problem) -> InnerOuterParams | N
     row = Needs(vector, unroll, kept + rows.summed, choice.passing, limits)
     for threads, blocks in SHORT_BLOCKS:
         if row.registers - SHORT_REGISTERS <= registers_of(blocks * threads, limits):
-            return InnerOuterParams(
+            return RowParams(
                 vector=vector,
                 unroll=unroll,
                 block_x=lanes,

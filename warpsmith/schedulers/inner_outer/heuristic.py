@@ -15,10 +15,9 @@ from warpsmith.schedulers.inner_outer.needs import (
     shapes,
     shared_sums,
 )
-from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
+from warpsmith.schedulers.inner_outer.predict import predictor
 from warpsmith.schedulers.inner_outer.rows import (
     RING_ROW_BYTES,
-    InnerOuterParams,
     Rows,
     length_of,
     part_of,
@@ -29,6 +28,7 @@ from warpsmith.schedulers.layout import spare_bytes
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.family import WARP, Limits
 
 SIDE_THREADS = 512
@@ -46,7 +46,7 @@ more where there are many, mostly."""
 
 SPREAD = ((65536, 2), (131072, 8))
 """Bytes of a row from which on it may have so many blocks though fewer could keep it: stages are
-smaller then, and fewer sums are left. Shapes that were timed at a row's length may have more."""
+smaller then, and fewer sums are left."""
 
 _SIDES = tuple(1 << power for power in range(9))
 
@@ -85,7 +85,7 @@ def unsupported_sizes(rows: Rows, residents: tuple[Choice, ...], problem: Proble
     return ""
 
 
-def no_ring(rows: Rows, params: InnerOuterParams, problem: Problem) -> str:
+def no_ring(rows: Rows, params: RowParams, problem: Problem) -> str:
     """Why rows are not loaded ahead through shared memory; empty where they are."""
     if params.ring:
         return ""
@@ -127,10 +127,10 @@ def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ..
     return tuple(sorted({min(stages, room) for stages in wanted})) if room >= 2 else ()
 
 
-def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams | None:
+def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> RowParams | None:
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
-    where it can be in these alone, or where that is predicted to take less time, and straight to
-    registers where that was timed. None where no blocks can keep it, or there is nothing to keep.
+    where it can be in these alone, or where that is predicted to take less time. None where no
+    blocks can keep it, or there is nothing to keep.
 
     Everything follows from the row's length, and from whether there are few rows; else a new row
     count changes the blocks alone.
@@ -141,20 +141,12 @@ def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOu
         return None
     row_bytes = length * rows.loaded
     widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
-    kept: InnerOuterParams | None = None
+    kept: RowParams | None = None
     for cluster in clusters:
         found = loaded_ahead(rows, residents, problem, cluster)
         if found:
-            timed = timed_shapes(rows, problem)
-            if any(shape.stages == 0 for shape in timed):
-                alone = spread(rows, residents, problem, cluster)
-                found += [alone] if alone is not None and shape_of(alone) in timed else []
-            for wider in (blocks for blocks in clusters if blocks > cluster):
-                if wider <= widest:
-                    found += loaded_ahead(rows, residents, problem, wider)
-                elif any(shape.cluster == wider for shape in timed):
-                    more = loaded_ahead(rows, residents, problem, wider)
-                    found += (params for params in more if shape_of(params) in timed)
+            for wider in (blocks for blocks in clusters if cluster < blocks <= widest):
+                found += loaded_ahead(rows, residents, problem, wider)
             return min(found, key=predictor(rows, problem))
         kept = kept or spread(rows, residents, problem, cluster)
         if kept is not None and 2 * cluster > widest:
@@ -164,7 +156,7 @@ def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOu
 
 def loaded_ahead(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
-) -> list[InnerOuterParams]:
+) -> list[RowParams]:
     """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
     where rows are not to be. Where threads have not exactly a row, some have less of it.
     """
@@ -202,7 +194,7 @@ def _covering(length: int, vector: int, spare: float, limits: Limits) -> Iterato
 
 def _in_ring(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int, way: Way
-) -> list[InnerOuterParams]:
+) -> list[RowParams]:
     """The shapes that load rows ahead so, and whose registers and stages fit. Threads that
     copy rows themselves have one at a time: with two, LayerNorm took 40 % longer. Rows in chunks
     begin anywhere in their stage, which has one.
@@ -219,7 +211,7 @@ def _in_ring(
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
     spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
     for choice in residents:
-        found: list[InnerOuterParams] = []
+        found: list[RowParams] = []
         one = choice.bytes_per_element(max(1, 4 // vector))
         sides = (1,) if way is Way.CHUNKS else _SIDES
         for (block_x, unroll), side, kept in product(shapes, sides, range(1, most_kept + 1)):
@@ -235,7 +227,7 @@ def _in_ring(
                 sums = shared_sums(rows, covered, side)
                 stage = rows.loaded * (covered if by_threads else length) + spare
                 found += (
-                    InnerOuterParams(
+                    RowParams(
                         vector=vector,
                         unroll=unroll,
                         block_x=block_x,

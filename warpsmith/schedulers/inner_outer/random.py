@@ -9,14 +9,15 @@ from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.schedulers.inner_outer.rows import InnerOuterParams, Rows
+from warpsmith.schedulers.inner_outer.rows import Rows
+from warpsmith.schedulers.rows.params import RowParams
 
 MOST_ELEMENTS = 56
 """Elements of a row in a thread up to which it has registers for bits: with 64 it spilled 84 to 100
 bytes (dropout backward of 65536 to 262144 columns)."""
 
 
-def draws_ahead(rows: Rows, params: InnerOuterParams) -> bool:
+def draws_ahead(rows: Rows, params: RowParams) -> bool:
     """Whether a turn's draws are to come before its rows: where several blocks share a row.
 
     They wait for one another and draw meanwhile: dropout backward, 4096 x 32768 in clusters of

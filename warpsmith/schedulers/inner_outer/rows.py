@@ -23,6 +23,7 @@ from warpsmith.schedulers.normalization.resident import role_may_share
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.reduction.heuristic import memory_ordered
+from warpsmith.schedulers.rows.params import RowParams
 
 MOST_ADDED = 1024
 """Rows that a thread adds to a running sum, whose error grows with the root of their number: with
@@ -39,72 +40,6 @@ more drift apart, and then the memory moves less (docs/lessons/norms_backward.md
 PACED_BYTES, MOST_PACED_SUMS = 100_000_000, 1
 """Bytes of a tensor of full size, and sums of a row, from which on and up to which that counts:
 with two sums, a turn computes for as long as the memory takes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InnerOuterParams:
-    """A schedule whose rows stay in registers while blocks go round them and sum the columns.
-
-    Attributes:
-        vector: adjacent elements per thread and access.
-        unroll: accesses of a row and input per thread, all issued before the first use.
-        block_x: threads of a block that a row has.
-        block_y: rows that a block has at a time.
-        blocks_per_sm: blocks that a multiprocessor holds at once.
-        exact: the threads' vectors are exactly the row's, so that none needs a predicate.
-        full: accesses of each thread that need none in any block, where others do.
-        reload_weights: inputs that all rows share are loaded for each row again, from the caches.
-        again: costly values are computed again, where that takes fewer registers than to keep them.
-        vectorized: names of the global tensors accessed in vectors.
-        ring: stages through which rows are loaded ahead; 0 where threads load for themselves.
-        warp_specialize: a role loads rows into the ring, and block_y are groups that take turns.
-        rows_per_thread: rows of a turn in a thread, which are reduced together.
-        reread: rows are read from shared memory again for each reduction, not kept in registers.
-        weights_in_shared: what all rows share stays in shared memory, not in registers.
-        cluster: blocks that share a row; 1 where it is one block's.
-        joined: the sums of groups that take turns are added before the block leaves them.
-        row: elements of a row, or of a block's part of it, of which all are copied at once, where
-            threads have not exactly these; else 0.
-        uneven: elements of all of a row, where the last block of a cluster has fewer than the
-            others; else 0.
-        evict_last: what loads of rows bring into the L2 is the last to go.
-        interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
-            block runs ahead of the others; 0 where stages alone say when.
-        by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
-        chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
-            the 16-byte chunks that a row lies in.
-        drawn_first: what a dropout keeps is drawn before the rows of a turn are waited for.
-    """
-
-    vector: int
-    unroll: int
-    block_x: int
-    block_y: int
-    blocks_per_sm: int
-    exact: bool
-    reload_weights: bool
-    again: bool
-    vectorized: tuple[str, ...]
-    full: int = 0
-    ring: int = 0
-    warp_specialize: bool = False
-    rows_per_thread: int = 1
-    reread: bool = False
-    weights_in_shared: bool = False
-    cluster: int = 1
-    joined: bool = False
-    row: int = 0
-    uneven: int = 0
-    evict_last: bool = False
-    interval: int = 0
-    by_threads: bool = False
-    chunks: bool = False
-    drawn_first: bool = False
-
-    @property
-    def apart(self) -> bool:
-        """Whether each group of a block leaves sums of its own."""
-        return self.warp_specialize and not self.joined
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +156,7 @@ def length_of(rows: Rows, problem: Problem) -> int:
     return math.prod(problem.size(axis.extent) for axis in rows.axes if axis.is_reduction)
 
 
-def interval_of(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
+def interval_of(rows: Rows, params: RowParams, problem: Problem) -> int:
     """Nanoseconds that the memory takes for a turn's rows of all blocks at `PACE`; 0 where blocks
     are not to be held back: the caller's word, few bytes, roles, and turns that compute for as long
     as the memory takes.
@@ -238,7 +173,7 @@ def interval_of(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
     return round(1000 * turn / bytes_per_us)
 
 
-def blocks(rows: Rows, params: InnerOuterParams, problem: Problem) -> int:
+def blocks(rows: Rows, params: RowParams, problem: Problem) -> int:
     """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
     rows, or so many that a thread would add too many to one sum. One that is not among those that
     run at once begins when they have ended, and takes as long again.

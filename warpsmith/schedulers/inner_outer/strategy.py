@@ -9,17 +9,17 @@ from dataclasses import replace
 
 from warpsmith.schedulers.caching import past_l1
 from warpsmith.schedulers.inner_outer import heuristic, specialized
-from warpsmith.schedulers.inner_outer.predict import predictor, shape_of, timed_shapes
+from warpsmith.schedulers.inner_outer.predict import predictor
 from warpsmith.schedulers.inner_outer.random import draws_ahead
 from warpsmith.schedulers.inner_outer.rows import (
     RING_ROW_BYTES,
-    InnerOuterParams,
     Rows,
     interval_of,
     unfit_for_stages,
 )
 from warpsmith.schedulers.normalization.resident import Choice
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.params import RowParams
 
 
 def unsupported_sizes(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
@@ -32,7 +32,7 @@ def unsupported_sizes(rows: Rows, residents: tuple[Choice, ...], problem: Proble
     return "" if specialized.choose(rows, residents, problem) else reason
 
 
-def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> InnerOuterParams:
+def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> RowParams:
     """The parameters of a call whose sizes are supported."""
     found = candidates(rows, residents, problem)
     fastest = min(found, key=predictor(rows, problem))
@@ -46,12 +46,11 @@ def choose(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> Inner
 
 def candidates(
     rows: Rows, residents: tuple[Choice, ...], problem: Problem
-) -> tuple[InnerOuterParams, ...]:
+) -> tuple[RowParams, ...]:
     """The best of each strategy that the caller allows and the call permits, waves first.
 
     Nobody having chosen, no role loads rows that waves are not to load ahead: short ones, and what
-    the knob `rings` says. Where waves cannot load others ahead, and a role can, there are no waves,
-    unless they were timed: of threads that load for themselves the model knows nothing.
+    the knob `rings` says.
     """
     asked, least = problem.warp_specialize, RING_ROW_BYTES
     short = problem.rings == "never" or bool(unfit_for_stages(rows, problem, least))
@@ -64,8 +63,7 @@ def candidates(
         return (waves,)
     if asked != "auto" or waves is None:
         return (roles,)
-    known = waves.ring or shape_of(waves) in timed_shapes(rows, problem)
-    return (waves, roles) if known else (roles,)
+    return waves, roles
 
 
 def no_ring(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:

@@ -17,8 +17,9 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_row, merge_all
 from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size, weights_of
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams, rows_of
+from warpsmith.schedulers.normalization.rows import rows_of
 from warpsmith.schedulers.reduction.applicability import reductions
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.tiles import copies_of, divide_weights, through_shared
 
 ROW_LOOPS = (
@@ -30,7 +31,7 @@ ROW_LOOPS = (
 """A block's row: its one part, accesses of a thread, threads, elements of an access."""
 
 
-def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentParams) -> None:
+def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
     `[K grid_x, K block_y, K unroll | R cluster_x, R serial, R unroll, R block_x, R vector]`
@@ -102,9 +103,7 @@ def order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -
     return sum(not axis.is_reduction for axis in tensor.loop)
 
 
-def _divide(
-    fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: InnerPersistentParams
-) -> None:
+def _divide(fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: RowParams) -> None:
     """`[K blocks, K block_y, K unroll, R cluster, R serial, R unroll, R block_x, R vector]`."""
     end = len(tensor.loop)
     merge_all(tensor, end - run, end)
@@ -128,7 +127,7 @@ def _divide(
             reorder(tensor, {1: 2})
 
 
-def _parallelize(tensor: TensorView, keeps: int, params: InnerPersistentParams) -> tuple[int, int]:
+def _parallelize(tensor: TensorView, keeps: int, params: RowParams) -> tuple[int, int]:
     """Bind the loops of a reduction; returns how many of them are outside a thread, and outside
     what a block has of a row.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.ir.mapping import DomainMap
@@ -12,16 +12,16 @@ from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
-from warpsmith.schedulers.normalization.narrow import LINE_BYTES, is_narrow
 from warpsmith.schedulers.normalization.predict import Predictor
 from warpsmith.schedulers.normalization.resident import Choice, full_size, weights_of
 from warpsmith.schedulers.normalization.rows import (
-    InnerPersistentParams,
     Rows,
     length_of,
     rows_of,
 )
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.model import LINE_BYTES, VECTOR_BYTES
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.family import Limits
 
 BLOCK_THREADS = 128
@@ -126,14 +126,13 @@ def choose(
     residents: tuple[Choice, ...],
     problem: Problem,
     predictor: Predictor,
-) -> InnerPersistentParams:
-    """What the model predicts to take the least time, for any number of rows.
-
-    A new row count changes how rows are cached, where it makes few bytes many.
+) -> RowParams:
+    """What the model predicts to take the least time, for as many rows as the class of their count
+    has.
     """
     found = candidates(fusion, domains, caches, residents, problem)
     assert found, "sizes are supported where this is asked"
-    fastest = min(found, key=predictor.waves)
+    fastest = min(found, key=predictor)
     streaming = past_l1(caches, problem)
     return replace(fastest, streaming=streaming, evict_last=not streaming)
 
@@ -144,7 +143,7 @@ def candidates(
     caches: tuple[Cached, ...],
     residents: tuple[Choice, ...],
     problem: Problem,
-) -> list[InnerPersistentParams]:
+) -> list[RowParams]:
     """The ways to keep a row whose registers fit, in one block and in several."""
     rows = rows_of(fusion, domains, caches)
     full = full_size(fusion, domains, caches)
@@ -154,7 +153,7 @@ def candidates(
     run = [axis for axis in rows.axes if axis.is_reduction]
     fit = problem.rings != "never" and all(is_one_row(c, domains, run) for c in weights)
 
-    def ways(vector: int, cluster: int) -> list[InnerPersistentParams]:
+    def ways(vector: int, cluster: int) -> list[RowParams]:
         in_shared = (
             cluster > 1 and fit and not unfit_for_copies(weights, length // cluster, problem)
         )
@@ -174,12 +173,17 @@ def candidates(
     return found
 
 
-def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersistentParams]:
+def is_narrow(vector: int, sizes: Sequence[int]) -> bool:
+    """Whether accesses to inputs whose elements have such sizes have fewer than VECTOR_BYTES."""
+    return vector * max(sizes, default=4) < VECTOR_BYTES
+
+
+def _in_fewest(ways: Iterable[list[RowParams]]) -> list[RowParams]:
     """A row in one block, else in as few as keep it with room to spare, else in the most.
 
     So with narrow accesses and rows in pieces, of whose clusters the model knows nothing.
     """
-    kept: list[InnerPersistentParams] = []
+    kept: list[RowParams] = []
     for found in ways:
         roomy = [params for params in found if params.cluster == 1 or _is_roomy(params)]
         if roomy:
@@ -188,7 +192,7 @@ def _in_fewest(ways: Iterable[list[InnerPersistentParams]]) -> list[InnerPersist
     return kept
 
 
-def _is_roomy(params: InnerPersistentParams) -> bool:
+def _is_roomy(params: RowParams) -> bool:
     return params.blocks_per_sm > 1 and params.unroll * params.vector <= ROOMY_ELEMENTS
 
 
@@ -202,7 +206,7 @@ def _spread(
     problem: Problem,
     *,
     in_shared: bool,
-) -> Iterator[InnerPersistentParams]:
+) -> Iterator[RowParams]:
     """The shapes of blocks of which so many have a row.
 
     What all rows share may wait `in_shared` memory where it is not in registers.
@@ -239,7 +243,7 @@ def _spread(
         whole = vectors == cluster * block_x * unroll
         if not blocks:
             continue
-        params = InnerPersistentParams(
+        params = RowParams(
             vector=vector,
             unroll=unroll,
             rows_per_thread=rows_per_thread,
@@ -258,9 +262,7 @@ def _spread(
             yield from _with_weights_in_shared(params, row, length // cluster * choice.passing)
 
 
-def _with_weights_in_shared(
-    params: InnerPersistentParams, row: _Row, weights: int
-) -> Iterator[InnerPersistentParams]:
+def _with_weights_in_shared(params: RowParams, row: _Row, weights: int) -> Iterator[RowParams]:
     """With one row of a thread and two, of which each block has so many bytes of weights."""
     room = row.limits.block_shared // (weights + SHARED_FIXED)
     for kept in (1, 2):

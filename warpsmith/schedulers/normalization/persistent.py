@@ -17,8 +17,9 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_row, merge_all
 from warpsmith.schedulers.normalization.recompute import recompute, runs_of
 from warpsmith.schedulers.normalization.resident import full_size, weights_of
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams, Rows, rows_of
+from warpsmith.schedulers.normalization.rows import Rows, rows_of
 from warpsmith.schedulers.reduction.applicability import reductions
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
@@ -36,7 +37,7 @@ TURN, SIDE = 1, 2
 """Places of the loops over a block's turns, and over its groups."""
 
 
-def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerPersistentParams) -> None:
+def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
     `[K grid_x, K serial, K block_y, K unroll | R serial, R unroll, R block_x, R vector]`
@@ -103,7 +104,7 @@ def _divide(
     rows: Rows,
     first: TensorView,
     tiles: Sequence[TensorView],
-    params: InnerPersistentParams,
+    params: RowParams,
 ) -> int:
     """Give a reduction, and the tiles, their loops; returns the place of the first one in a row."""
     order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}
@@ -130,6 +131,6 @@ def _divide(
     return row
 
 
-def _elements(params: InnerPersistentParams) -> int:
+def _elements(params: RowParams) -> int:
     """Of a row."""
     return params.row or params.unroll * params.block_x * params.vector

@@ -6,7 +6,7 @@ The choice is the caller's (`Problem.warp_specialize`), or else what is predicte
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
@@ -22,8 +22,9 @@ from warpsmith.schedulers.normalization.resident import (
     role_may_share,
     weights_of,
 )
-from warpsmith.schedulers.normalization.rows import InnerPersistentParams, length_of, rows_of
+from warpsmith.schedulers.normalization.rows import length_of, rows_of
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.specialized import Streamed
 
 RINGS_BYTES = (specialized.RING_BYTES, 2 * specialized.RING_BYTES)
@@ -73,7 +74,7 @@ def _unfit(asked: Asked, problem: Problem, least: int = 16) -> str:
     return unfit_for_bulk(loads, length_of(asked.fusion, problem), problem, least)
 
 
-def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
+def choose(asked: Asked, problem: Problem) -> tuple[RowParams, int]:
     """Parameters of a call whose sizes are supported, and how many blocks go round; or 0."""
     found = candidates(asked, problem, hopeless=False)
     params = min(found, key=lambda each: each[1])[0]
@@ -82,7 +83,7 @@ def choose(asked: Asked, problem: Problem) -> tuple[InnerPersistentParams, int]:
 
 def candidates(
     asked: Asked, problem: Problem, *, hopeless: bool = True
-) -> tuple[tuple[InnerPersistentParams, float], ...]:
+) -> tuple[tuple[RowParams, float], ...]:
     """The best of each strategy that the caller allows and the call permits, waves first, and the
     microseconds that it is predicted to take with many rows.
 
@@ -96,10 +97,11 @@ def candidates(
         if roles is not None:
             return (roles,)
     waves = heuristic.choose(*given, predictor)
-    found = ((waves, predictor.fastest_waves(waves)),)
+    found = ((waves, predictor(waves)),)
     if problem.warp_specialize != "auto" or problem.rings == "never":
         return found
-    if not hopeless and found[0][1] <= predictor.least_by_role():
+    narrow = heuristic.is_narrow(waves.vector, [c.memory.dtype.size for c in _row_loads(asked)])
+    if not hopeless and (not narrow or found[0][1] <= predictor.least_by_role()):
         return found
     roles = _by_role(asked, predictor, problem)
     return found if roles is None else (*found, roles)
@@ -107,46 +109,27 @@ def candidates(
 
 def _by_role(
     asked: Asked, predictor: Predictor, problem: Problem
-) -> tuple[InnerPersistentParams, float] | None:
+) -> tuple[RowParams, float] | None:
     """The fastest way to have rows loaded by a role; None where none can load them."""
     streamed = _streamed(asked, problem)
     least = 16 if problem.warp_specialize is True else ROLE_ROW_BYTES
     if _unfit(asked, problem, least) or streamed.length == 0:
         return None
+    run = rows_of(asked.fusion, asked.domains, asked.caches).run
+    vectorized = run.vectorized(problem, streamed.vector)
     found = specialized.fastest(
         streamed,
-        lambda shape: predictor.role(shape, streamed),
+        lambda shape: predictor(shape.params(streamed, vectorized)),
         most_kept=1,
         rings_bytes=RINGS_BYTES,
     )
     if found is None:
         return None
-    rows = rows_of(asked.fusion, asked.domains, asked.caches)
-    whole = found.exact(streamed)
-    params = InnerPersistentParams(
-        vector=streamed.vector,
-        unroll=found.unroll,
-        rows_per_thread=found.rows_per_thread,
-        cluster=1,
-        block_x=found.block_x,
-        block_y=found.groups,
-        blocks_per_sm=found.blocks_per_sm,
-        exact=whole,
-        row=0 if whole else streamed.length,
-        chunks=streamed.spare > 0,
-        reload_weights=False,
-        again=found.again,
-        vectorized=rows.run.vectorized(problem, streamed.vector),
-        warp_specialize=True,
-        ring=found.stages,
-        reread=found.reread,
-        weights_in_shared=found.weights_in_shared,
-        evict_last=not past_l1(asked.caches, problem),
-    )
-    return params, predictor.role(found, streamed)
+    params = found.params(streamed, vectorized)
+    return replace(params, evict_last=not past_l1(asked.caches, problem)), predictor(params)
 
 
-def blocks(asked: Asked, params: InnerPersistentParams, problem: Problem) -> int:
+def blocks(asked: Asked, params: RowParams, problem: Problem) -> int:
     """Blocks that go round the rows: all that run at once, unless there are fewer rows."""
     axes = rows_of(asked.fusion, asked.domains, asked.caches).axes
     kept = math.prod(problem.size(axis.extent) for axis in axes if not axis.is_reduction)

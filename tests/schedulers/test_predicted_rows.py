@@ -1,0 +1,132 @@
+"""The model of rows, held against timings at sizes drawn at random."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import fmean, median, quantiles
+
+import pytest
+
+from bench import fit_rows
+from warpsmith.schedulers.rows.model import Shape, Work, least_in_turns, predicted_us
+from warpsmith.targets.hopper import H200
+
+DATA = Path(__file__).parent / "timings" / "rows.json"
+FORWARD, BACKWARD = "forward", "backward"
+
+
+@cache
+def problems(kind: str) -> tuple[fit_rows.Problem, ...]:
+    content = json.loads(DATA.read_text())
+    found = []
+    for name, work, shapes in content["problems"]:
+        done = Work(**dict(zip(content["work"], work, strict=True)))
+        rows = [dict(zip(content["shape"], row, strict=True)) for row in shapes]
+        us = {Shape(**{k: v for k, v in row.items() if k != "us"}): row["us"] for row in rows}
+        if (done.summed > 0) == (kind == BACKWARD):
+            found.append(fit_rows.Problem(name, done, us))
+    return tuple(found)
+
+
+@pytest.mark.parametrize(("kind", "half", "nine"), [(FORWARD, 0.05, 0.2), (BACKWARD, 0.05, 0.13)])
+def test_half_within_five_percent(kind: str, half: float, nine: float) -> None:
+    errors = [abs(error) for problem in problems(kind) for error in problem.errors]
+    assert len(errors) > 1000
+    assert median(errors) < half
+    assert quantiles(errors, n=10)[-1] < nine
+
+
+@pytest.mark.parametrize(("kind", "mean", "nine"), [(FORWARD, 0.03, 0.08), (BACKWARD, 0.025, 0.06)])
+def test_what_is_predicted_to_be_fastest_is_near_the_fastest(
+    kind: str, mean: float, nine: float
+) -> None:
+    lost = [problem.regret for problem in problems(kind)]
+    assert len(lost) > 150
+    assert fmean(lost) < mean
+    assert quantiles(lost, n=10)[-1] < nine
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    work: Work
+    shape: Shape
+
+    def us(self, *, work: Mapping[str, object] = {}, **shape: object) -> float:
+        changed = replace(self.work, **work)  # type: ignore[arg-type]
+        return predicted_us(changed, replace(self.shape, **shape), H200)  # type: ignore[arg-type]
+
+
+ROWS = Work(
+    rows=8192,
+    length=4096,
+    loaded=4,
+    stored=4,
+    item=4,
+    weights=8,
+    stages=3,
+    sums=2,
+    operations=14,
+    costly=0,
+    summed=0,
+    evict_last=True,
+)
+WAVES = Case(ROWS, Shape(threads=256, vector=4, unroll=4, blocks_per_sm=4))
+TURNS = Case(
+    replace(ROWS, loaded=8, stages=2, sums=1, summed=4, weights=0),
+    Shape(threads=256, vector=4, unroll=4, ring=2),
+)
+ROLE = Case(ROWS, Shape(threads=128, vector=4, unroll=8, side=3, ring=4, role=True))
+
+
+@pytest.mark.parametrize("case", [WAVES, TURNS, ROLE])
+def test_more_work_takes_longer(case: Case) -> None:
+    us = case.us()
+    rows = case.work.rows
+    assert case.us(work={"rows": 2 * rows}) > 1.5 * us
+    assert case.us(work={"rows": 0}) < 12
+    for field in ("operations", "costly", "stages", "sums", "loaded", "stored"):
+        assert case.us(work={field: 9 + 9 * getattr(case.work, field)}) > us
+
+
+def test_what_a_shape_costs() -> None:
+    us = WAVES.us()
+    assert WAVES.us(reload_weights=True) > us
+    assert WAVES.us(reload_weights=True, shared=True) < WAVES.us(reload_weights=True)
+    assert WAVES.us(masked=True, work={"operations": 200}) > WAVES.us(work={"operations": 200})
+    assert WAVES.us(blocks_per_sm=1) > us
+    assert WAVES.us(vector=1, unroll=16) > us
+    assert WAVES.us(threads=1024, unroll=1, blocks_per_sm=1) > us
+    assert TURNS.us(ring=0) > TURNS.us()
+    assert TURNS.us(ring=12) > TURNS.us(ring=3)
+    assert TURNS.us(by_threads=True) > TURNS.us()
+    assert TURNS.us(chunks=True, vector=1, unroll=16) > TURNS.us(vector=1, unroll=16)
+    assert TURNS.us(work={"summed": 8}) > TURNS.us()
+    assert TURNS.us(cluster=2, work={"rows": 200}) > TURNS.us(work={"rows": 200})
+    assert ROLE.us(reread=True, work={"operations": 99}) >= ROLE.us(work={"operations": 99})
+
+
+def test_rows_of_which_nothing_is_loaded() -> None:
+    """All that is read is shared by all rows."""
+    nothing = {"loaded": 0, "stored": 4}
+    assert 0 < WAVES.us(work=nothing) < WAVES.us()
+    assert WAVES.us(work={**nothing, "weights": 0}) < WAVES.us(work=nothing)
+
+
+def test_no_role_takes_less_than_the_least() -> None:
+    assert least_in_turns(ROLE.work, H200) < ROLE.us()
+
+
+def test_constants_are_fitted_to_what_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a constant that is twice as large, the way leads back."""
+    some = problems(BACKWARD)[::8]
+    least = fit_rows.cost(some)
+    with fit_rows.with_constants({"TURNS_SHARE": 0.4}):
+        worse = fit_rows.cost(some)
+        better = fit_rows.fitted(some, 60, 1)
+    assert least < worse
+    with fit_rows.with_constants(better):
+        assert fit_rows.cost(some) < worse

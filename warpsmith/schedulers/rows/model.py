@@ -1,0 +1,307 @@
+"""How long kernels of rows take: one model of a multiprocessor, for every way to have rows.
+
+Three things limit a multiprocessor: what the memory moves, what its schedulers issue, and what its
+blocks wait for. The longest is nearly the time; where others come near, they add to it. Before and
+behind that are a launch, the first rows' way, the last blocks alone, and a second kernel that adds
+sums of columns. A target says the rates; the constants say which share of them kernels get, and
+what nothing hides. They were fitted together to timings of norms and softmaxes, forward and
+backward, most of them at sizes drawn at random (docs/lessons/row_lengths.md; tests/schedulers).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from warpsmith.schedulers.multiprocessor import together
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
+
+START_US = 3.68
+"""Launch, the first rows' way and the end: what no size changes."""
+
+SECOND_US = 2.97
+"""A second kernel, which adds the sums of columns that blocks leave."""
+
+ROLE_US = 1.3
+"""A role's start."""
+
+MEMORY_SHARE = 0.949
+TURNS_SHARE = 0.78
+"""Of the memory's rate, at which rows move: where each block has one, and where blocks go round
+rows, and keep in step."""
+
+EVICT_LAST_TIMES = 1.14
+"""Times that share beside sums of columns, where what is read is the last that leaves the L2."""
+
+ASKED_SHARE = 1.93
+"""Of a multiprocessor's part of the memory's rate, at which its blocks load rows while nothing of
+them is computed."""
+
+WEIGHTS_SHARE = 0.204
+"""Of the time of loading as many bytes of rows, what inputs that all rows share take."""
+
+LATENCY_US = 0.374
+"""From an access to the memory until its data is there: of each row that threads load themselves,
+and of the first that is loaded ahead."""
+
+FIRST_SHARE = 2.73
+"""Of what one multiprocessor loads while few do, at which stages are filled for the first time."""
+
+MEETING_US = 0.119
+CLUSTER_US = 0.596
+"""A reduction across a block, for each doubling of its warps; and across a cluster, beside that."""
+
+OPERATION_US = 0.00131
+"""An operation on an element of a thread: what nothing of its own block hides."""
+
+INSTRUCTIONS = 0.928
+COSTLY_INSTRUCTIONS = 0.549
+"""An operation on an element, and what a costly one takes beside that, of the schedulers' time."""
+
+MASKED_INSTRUCTIONS = 2.71
+"""More of an access where threads have not exactly a row."""
+
+TURN_INSTRUCTIONS = 187.0
+SUM_INSTRUCTIONS = 34.7
+"""Of a warp in each turn of a block that goes round, and for each sum of a row."""
+
+SHARPNESS = 4.28
+"""Of the maximum of what limits a multiprocessor."""
+
+TAIL_SHARE = 1.08
+"""Of a block's time, in which the last blocks are alone."""
+
+RELOAD_LOSS = 0.0426
+WIDE_LOSS = 0.00946
+ALONE_LOSS = 0.0871
+DEEP_LOSS = 0.0199
+BY_THREADS_LOSS = 0.026
+"""More of the time: where what all rows share is loaded where it is used; for each doubling of a
+row's MANY_THREADS; where a multiprocessor has one block at once, of one row after the other; for
+MANY_ELEMENTS of a thread beyond the first so many; and where threads copy rows to the ring."""
+
+MANY_THREADS, MANY_ELEMENTS = 256, 32
+
+CROWD_LOSS = 0.0693
+ENOUGH_BYTES = 131072
+"""More of the time for each ENOUGH_BYTES of a multiprocessor's rings beyond the first, where rows
+are many."""
+
+CROWD_US = 1.04
+FEW_BYTES = 65536
+"""For the square of the FEW_BYTES of rings beyond the first, where rows are few: all of it is on
+its way before the first row is there."""
+
+SUMS_SHARE = 0.36
+"""Of the L2's rate, at which the sums of blocks are written and read again."""
+
+DOUBLING_US = 0.584
+"""For each doubling of the rows side by side whose sums a block adds at its end."""
+
+VECTOR_BYTES = 16
+"""Of an access, from which on loads saturate memory with few of them on their way."""
+
+NARROW_LOSS = 0.098
+CHUNKS_LOSS = 0.0169
+"""More of the time for each halving of VECTOR_BYTES: where threads load rows themselves, and where
+they read them from whole chunks."""
+
+LINE_BYTES, ASKED_BYTES = 128, 65536
+MORE_LOSS = 0.115
+"""With narrower accesses, each of a warp counts as LINE_BYTES or more, and asking for more than
+ASKED_BYTES of these at once is no gain: more of the time for each doubling."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is to be done with rows.
+
+    Attributes:
+        rows, length: of the tensors.
+        loaded, stored: bytes of an element of a row.
+        item: bytes of the widest element of an input of rows.
+        weights: bytes of an element of what all rows share.
+        stages: what is cut by reductions that depend on one another, and the last.
+        sums: reductions of each row.
+        operations: on each element of a row, in all stages.
+        costly: how many of these take ten instructions or more.
+        summed: bytes of running sums for each column; 0 where columns are not summed.
+        evict_last: what is read is the last that leaves the L2.
+    """
+
+    rows: int
+    length: int
+    loaded: int
+    stored: int
+    item: int
+    weights: int
+    stages: int
+    sums: int
+    operations: int
+    costly: int
+    summed: int
+    evict_last: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Who does it.
+
+    Attributes:
+        threads: of a row, or of a block's part of it.
+        vector: adjacent elements of an access.
+        unroll: accesses of a thread to a row.
+        side: rows that a block has side by side.
+        kept: rows of a thread, reduced together.
+        blocks_per_sm: blocks that a multiprocessor holds.
+        cluster: blocks that share a row.
+        ring: stages of a block; 0 where threads load rows themselves.
+        role: a role loads them, and rows side by side are groups that take turns.
+        apart: each of these leaves sums of its own.
+        reread: rows are read from shared memory again for each reduction.
+        reload_weights: what all rows share is loaded where it is used.
+        shared: it waits in shared memory.
+        masked: threads have not exactly a row.
+        by_threads: threads copy rows to the ring.
+        chunks: the TMA unit brings whole chunks of 16 bytes that rows lie in.
+    """
+
+    threads: int
+    vector: int
+    unroll: int
+    side: int = 1
+    kept: int = 1
+    blocks_per_sm: int = 1
+    cluster: int = 1
+    ring: int = 0
+    role: bool = False
+    apart: bool = False
+    reread: bool = False
+    reload_weights: bool = False
+    shared: bool = False
+    masked: bool = False
+    by_threads: bool = False
+    chunks: bool = False
+
+    @property
+    def at_once(self) -> int:
+        """Rows of a block."""
+        return self.side * self.kept
+
+    @property
+    def elements(self) -> int:
+        """Of all its rows in one thread."""
+        return self.kept * self.unroll * self.vector
+
+
+def least_in_turns(work: Work, target: Target) -> float:
+    """Microseconds that no shape takes less than where blocks go round rows that a role loads."""
+    return START_US + ROLE_US + _memory(work, target, True)
+
+
+def predicted_us(work: Work, shape: Shape, target: Target) -> float:
+    """Microseconds from the launch to the end, of the second kernel, too."""
+    in_turns = _in_turns(work, shape)
+    teams = max(1, shape.blocks_per_sm * target.teams(shape.cluster))
+    if in_turns:
+        teams = max(1, min(teams, math.ceil(work.rows / shape.at_once)))
+    turns = work.rows / (teams * shape.at_once)
+    turns = math.ceil(turns) if in_turns else max(1.0, turns)
+    first = shape.blocks_per_sm * shape.at_once * work.length / shape.cluster * work.loaded
+    ring = shape.ring * first / (shape.side if shape.role else 1)
+    wait = _turn(work, shape) + _exposed(work, shape, target)
+    held = teams * shape.cluster / target.sm_count if in_turns else shape.blocks_per_sm
+    body = together(
+        SHARPNESS,
+        _memory(work, target, in_turns),
+        turns * _instructions(work, shape, held, target) / target.sm_issues,
+        turns * wait,
+    )
+    total = START_US + (ROLE_US if shape.role else 0.0) + (1 + _loss(work, shape, ring)) * body
+    if not in_turns:
+        return total + TAIL_SHARE * wait * min(1.0, work.rows / (teams * shape.at_once))
+    if shape.ring:
+        crowd = 0.0 if work.evict_last else max(0.0, ring / FEW_BYTES - 1)
+        total += LATENCY_US + first / (FIRST_SHARE * target.rates.sm_load) + CROWD_US * crowd**2
+    return total + _sums(work, shape, teams, target)
+
+
+def _in_turns(work: Work, shape: Shape) -> bool:
+    """Whether blocks go round rows."""
+    return work.summed > 0 or shape.ring > 0
+
+
+def _memory(work: Work, target: Target, in_turns: bool) -> float:
+    """Microseconds that rows take on their ways from and to memory."""
+    share = TURNS_SHARE if in_turns else MEMORY_SHARE
+    share *= EVICT_LAST_TIMES if work.summed and work.evict_last else 1.0
+    moved = work.rows * work.length * (work.loaded + work.stored)
+    return moved / (share * target.rates.memory)
+
+
+def _turn(work: Work, shape: Shape) -> float:
+    """Microseconds from a row's coming to its end: what one block does."""
+    meeting = MEETING_US * _doublings(shape.threads / WARP)
+    meeting += CLUSTER_US if shape.cluster > 1 else 0.0
+    return (work.stages - 1) * meeting + shape.elements * OPERATION_US * work.operations
+
+
+def _exposed(work: Work, shape: Shape, target: Target) -> float:
+    """Microseconds in which threads wait for their own loads."""
+    if shape.ring:
+        return 0.0
+    again = not (_in_turns(work, shape) or shape.shared)
+    weights = WEIGHTS_SHARE * work.weights / shape.kept if again else 0.0
+    elements = shape.blocks_per_sm * shape.at_once * work.length / shape.cluster
+    return LATENCY_US + elements * (work.loaded + weights) / (ASKED_SHARE * target.sm_memory)
+
+
+def _instructions(work: Work, shape: Shape, held: float, target: Target) -> float:
+    """What a multiprocessor issues in a turn of the blocks that it has, if each of its schedulers
+    had as many warps as the one that has most.
+    """
+    warps = max(1.0, held * shape.side * shape.threads / WARP)
+    whole, schedulers = math.ceil(warps), target.family.limits.partitions
+    uneven = -(-whole // schedulers) * schedulers / whole
+    inputs = work.loaded / work.item * (work.stages if shape.reread else 1)
+    accesses = shape.kept * shape.unroll * (inputs + work.stored / work.item)
+    each = SUM_INSTRUCTIONS * work.sums * shape.kept
+    each += TURN_INSTRUCTIONS if _in_turns(work, shape) else 0.0
+    each += MASKED_INSTRUCTIONS * accesses if shape.masked else 0.0
+    part = min(shape.threads * shape.unroll * shape.vector, work.length / shape.cluster)
+    done = INSTRUCTIONS * work.operations + COSTLY_INSTRUCTIONS * work.costly
+    return uneven * (warps * each + held * shape.at_once * part / WARP * done)
+
+
+def _loss(work: Work, shape: Shape, ring: float) -> float:
+    """Of the time of rows, what certain shapes take more."""
+    loss = RELOAD_LOSS if shape.reload_weights and not shape.shared else 0.0
+    loss += WIDE_LOSS * _doublings(shape.threads / MANY_THREADS)
+    alone = shape.blocks_per_sm == 1 and not _in_turns(work, shape)
+    loss += ALONE_LOSS if alone else 0.0
+    loss += BY_THREADS_LOSS if shape.by_threads else 0.0
+    loss += DEEP_LOSS * max(0.0, shape.elements / MANY_ELEMENTS - 1)
+    loss += CROWD_LOSS * max(0.0, ring / ENOUGH_BYTES - 1) if work.evict_last else 0.0
+    access = shape.vector * work.item
+    if access >= VECTOR_BYTES or (shape.ring and not shape.chunks):
+        return loss
+    if shape.ring:
+        return loss + CHUNKS_LOSS * _doublings(VECTOR_BYTES / access)
+    asked = shape.blocks_per_sm * shape.side * shape.threads / WARP * shape.kept * shape.unroll
+    asked *= work.loaded / work.item * max(LINE_BYTES, WARP * access)
+    loss += MORE_LOSS * _doublings(asked / ASKED_BYTES)
+    return loss + NARROW_LOSS * _doublings(VECTOR_BYTES / access)
+
+
+def _sums(work: Work, shape: Shape, teams: int, target: Target) -> float:
+    """Microseconds that sums of columns take when all rows are done."""
+    if not work.summed:
+        return 0.0
+    left = teams * (shape.side if shape.apart else 1) * work.length * work.summed
+    doublings = 0.0 if shape.apart else _doublings(shape.side)
+    return SECOND_US + DOUBLING_US * doublings + 2 * left / (SUMS_SHARE * target.rates.l2)
+
+
+def _doublings(count: float) -> float:
+    return math.log2(max(1.0, count))

@@ -1,0 +1,76 @@
+"""The parameters of a schedule of rows, whatever is summed of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowParams:
+    """A schedule whose rows stay in registers from one reduction to the next.
+
+    Attributes:
+        vector: adjacent elements per thread and access.
+        unroll: accesses of a row and input per thread, all issued before the first use.
+        rows_per_thread: rows of a thread, loaded and reduced together.
+        cluster: blocks that share a row; 1 where it is one block's.
+        block_x: threads of a block that a row has.
+        block_y: rows that a block has side by side.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        exact: the threads' vectors are exactly the row's, so that none needs a predicate.
+        full: accesses of each thread that need none in any block, where threads have not exactly a
+            row.
+        reload_weights: inputs that all rows share are loaded where they are used, not at the start.
+        again: costly values are computed again, where that takes fewer registers than to keep them.
+        vectorized: names of the global tensors accessed in vectors.
+        ring: stages through which blocks that go round rows load them ahead; 0 where threads load
+            for themselves.
+        warp_specialize: a role loads rows into the ring, and block_y are groups that take turns.
+        reread: rows are read from shared memory again for each reduction, not kept in registers.
+        weights_in_shared: what all rows share stays in shared memory, not in registers.
+        joined: the sums of columns of groups that take turns are added before the block leaves
+            them.
+        row: elements of a row, or of a block's part of it, of which all are copied at once, where
+            threads have not exactly these; else 0.
+        uneven: elements of all of a row, where the last block of a cluster that goes round rows has
+            fewer than the others; else 0.
+        by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
+        chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
+            the 16-byte chunks that a row lies in.
+        drawn_first: what a dropout keeps is drawn before the rows of a turn are waited for.
+        interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
+            block runs ahead of the others; 0 where stages alone say when.
+        streaming: loads of rows leave no copy in L1.
+        evict_last: what they bring into the L2 is the last to go.
+    """
+
+    vector: int
+    unroll: int
+    rows_per_thread: int = 1
+    cluster: int = 1
+    block_x: int
+    block_y: int
+    blocks_per_sm: int
+    exact: bool
+    full: int = 0
+    reload_weights: bool
+    again: bool
+    vectorized: tuple[str, ...]
+    ring: int = 0
+    warp_specialize: bool = False
+    reread: bool = False
+    weights_in_shared: bool = False
+    joined: bool = False
+    row: int = 0
+    uneven: int = 0
+    by_threads: bool = False
+    chunks: bool = False
+    drawn_first: bool = False
+    interval: int = 0
+    streaming: bool = False
+    evict_last: bool = False
+
+    @property
+    def apart(self) -> bool:
+        """Whether each group of a block leaves sums of columns of its own."""
+        return self.warp_specialize and not self.joined
