@@ -48,6 +48,10 @@ BY_INDICES: dict[str, Case] = {
         lambda x, i: ops.take_along_axis(x, i[None], 1),
         lambda x, i: x.take_along_dim(i[None], 1),
     ),
+    "repeated": (
+        lambda x, i: ops.take_along_axis(x[0, 0][None], i, 1),
+        lambda x, i: x[0, 0][None].take_along_dim(i, 1),
+    ),
     "embedding": (lambda x, i: ops.embedding(i, x[0]), lambda x, i: F.embedding(i, x[0])),
     "brackets": (lambda x, i: x[:, i - 3, 1], lambda x, i: x[:, i - 3, 1]),
     "apart": (lambda x, i: x[i, :, i], lambda x, i: x[i, :, i]),

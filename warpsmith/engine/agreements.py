@@ -221,20 +221,28 @@ def _demands(operation: Operation) -> Iterator[Demand]:
                 )
 
 
+_READ_ALONG: Mapping[str, Asks] = {
+    "cat": "==",
+    "gather": ">=",
+    "or_zero": "==",
+    "take_along_axis": "==",
+}
+"""What reads that keep some dimensions ask of these, but for others whose result has them."""
+
+
 def _read(operation: Read) -> Iterator[Demand]:
     """That what is read lies inside the tensors which it is read from, as far as sizes tell."""
     axes = operation.output.root
     for part in operation.parts:
         for dim, (place, axis) in enumerate(zip(part.places, part.source.shape_axes, strict=True)):
             along = part.axis_at(dim, len(axes))
-            if operation.kind == "pad":  # beyond its source it reads nothing
-                continue
-            if operation.kind == "cat" and operation.arguments == (dim,):
-                continue
+            asks = _READ_ALONG.get(operation.kind)
             if along is not None:
-                asks: Asks = "==" if operation.kind == "cat" else ">="
-                reason = f"{operation.kind} reads {part.source.name} along it"
-                yield axis.extent, axes[along].extent, reason, asks, None
+                joined = operation.kind == "cat" and operation.arguments == (dim,)
+                repeated = axis.is_broadcast and operation.kind != "cat"
+                if asks is not None and not (joined or repeated):
+                    reason = f"{operation.kind} reads {part.source.name} along it"
+                    yield axis.extent, axes[along].extent, reason, asks, None
             elif not any(isinstance(node, Own) for node in place.walk()):
                 reason = f"{operation.kind} reads that element"
                 yield axis.extent, integers.add(place, 1), reason, ">=", None

@@ -1,0 +1,156 @@
+"""Reads go past what moves, reads or computes their sources: the same values, by fewer kernels."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.against_torch import defined
+from warpsmith import fuse, ops
+
+F = torch.nn.functional
+
+
+def rotary(x: Any, cos: Any, sin: Any, cat: Callable[..., Any]) -> Any:
+    return x * cos + cat([-x[..., 8:], x[..., :8]], -1) * sin
+
+
+def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.manual_seed(seed))
+
+
+X, COS, W = drawn(2, 4, 16), drawn(4, 16, seed=1), drawn(32, 16, seed=2)
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tensor, ...], int]] = {
+    "rotary": (
+        lambda x, c: rotary(x, c, c, ops.cat),
+        lambda x, c: rotary(x, c, c, torch.cat),
+        (X, COS),
+        1,
+    ),
+    "rotary of heads": (
+        lambda x, w, c: rotary(
+            ops.transpose(ops.reshape(ops.linear(x, w), (*ops.shape(x)[:2], 2, 16)), 1, 2),
+            c,
+            c,
+            ops.cat,
+        ),
+        lambda x, w, c: rotary(F.linear(x, w).view(2, 4, 2, 16).transpose(1, 2), c, c, torch.cat),
+        (X.bfloat16(), W.bfloat16() / 4, COS.bfloat16()),
+        2,
+    ),
+    "a slice of a slice": (
+        lambda x: x[1:, ::2][:, 1:, 3:],
+        lambda x: x[1:, ::2][:, 1:, 3:],
+        (X,),
+        1,
+    ),
+    "a slice of what is padded": (
+        lambda x: ops.pad(x, [2, 1], 5)[..., 1:-3],
+        lambda x: F.pad(x, [2, 1], value=5)[..., 1:-3],
+        (X,),
+        1,
+    ),
+    "padded twice": (
+        lambda x: ops.pad(ops.pad(x, [2, 1], 5), [0, 3], 7),
+        lambda x: F.pad(F.pad(x, [2, 1], value=5), [0, 3], value=7),
+        (X,),
+        2,
+    ),
+    "exponentials, padded": (
+        lambda x: ops.pad(ops.exp(x), [1, 2, 1, 0]),
+        lambda x: F.pad(x.exp(), [1, 2, 1, 0]),
+        (X,),
+        1,
+    ),
+    "an embedding of a scaled table": (
+        lambda i, w: ops.embedding(i, w * 2 + 1),
+        lambda i, w: F.embedding(i, w * 2 + 1),
+        (torch.tensor([3, 1, 31]), W),
+        1,
+    ),
+    "what is a result anyway": (
+        lambda x: (ops.exp(x), ops.exp(x)[:, 1:]),
+        lambda x: (x.exp(), x.exp()[:, 1:]),
+        (X,),
+        2,
+    ),
+    "of a sum": (
+        lambda x: ops.flip(ops.sum(x, [2]) * 2, [1]),
+        lambda x: (x.sum(2) * 2).flip(1),
+        (X,),
+        2,
+    ),
+    "reshaped": (
+        lambda x: ops.flip(ops.reshape(x, (8, 16)), [0]),
+        lambda x: x.reshape(8, 16).flip(0),
+        (X,),
+        1,
+    ),
+    "reshaped across": (
+        lambda x: ops.roll(ops.reshape(x, (4, 4, 8)), 3, 1),
+        lambda x: x.reshape(4, 4, 8).roll(3, 1),
+        (X,),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_fewer_kernels(name: str) -> None:
+    ours, theirs, arrays, kernels = CASES[name]
+    f = fuse(ours)
+    compiled = f.lower(*arrays).compile()
+    assert compiled.verify().verdict == "clean"
+    assert compiled.explain().split()[0] == str(kernels)
+    found, wanted = f(*arrays), theirs(*arrays)
+    close = 0.1 if arrays[0].dtype is torch.bfloat16 else 1e-5
+    torch.testing.assert_close(found, wanted, rtol=close, atol=close)
+
+
+def step(choice: random.Random, x: torch.Tensor, values: list[Any]) -> Callable[[Any, Any], Any]:
+    """A random operation on a tensor of this shape: of a namespace, `ops` or that of PyTorch."""
+    rank, dim = x.ndim, choice.randrange(x.ndim)
+    order = choice.sample(range(rank), rank)
+    cut = choice.randrange(max(x.shape[dim], 1))
+    widths = [choice.randint(-1, 2) if min(x.shape) > 2 else 1 for _ in range(2)]
+    kinds: list[Callable[[Any, Any], Any]] = [
+        lambda n, t: t[(slice(None),) * dim + (slice(cut, None),)],
+        lambda n, t: t[(slice(None),) * dim + (slice(None, None, 2),)],
+        lambda n, t: n.flip(t, [dim]),
+        lambda n, t: n.roll(t, [cut - 2], [dim]),
+        lambda n, t: n.cat([t, n.neg(t)], dim),
+        lambda n, t: n.pad(t, widths, 0.5) if n is ops else F.pad(t, widths, value=0.5),
+        lambda n, t: n.permute(t, order),
+        lambda n, t: n.exp(n.neg(n.mul(t, t))),
+        lambda n, t: n.reshape(t, [*x.shape[:dim], 1, *x.shape[dim:]]),
+        lambda n, t: n.reshape(t, [-1 if n is torch else x.numel()]),
+        lambda n, t: n.add(t, n.flip(t, [dim])),
+    ]
+    return choice.choice(kinds)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_chains(seed: int) -> None:
+    choice = random.Random(seed)
+    x = drawn(3, 4, 5, seed=seed)
+    steps: list[Callable[[Any, Any], Any]] = []
+    value = x
+    while len(steps) < 6:
+        one = step(choice, value, [])
+        after = one(torch, value)
+        if 0 < after.numel() < 2000 and after.ndim < 6:
+            steps.append(one)
+            value = after
+
+    def ours(t: Any) -> Any:
+        for one in steps:
+            t = one(ops, t)
+        return ops.set(t)
+
+    fd = defined(ours, x, static=seed % 2 == 0)
+    (found,) = fd.execute([x])
+    torch.testing.assert_close(found, value, rtol=1e-5, atol=1e-5)
