@@ -71,6 +71,7 @@ def test_programs_are_of_every_kind() -> None:
         rare -= {statement.op for statement in generate(seed).statements}
     assert not rare
     assert {"reshape", "expand", "squeeze", "permute", "stride_order", "broadcast_in_dim"} <= used
+    assert {"flip", "roll", "tril", "triu"} <= used
     assert len(used) > 80
     sizes = [size for program in programs for size in program.sizes.values()]
     assert any(size.extent == 0 for size in sizes)
