@@ -11,8 +11,10 @@ from warpsmith.ir.clone import Clones, Known
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
+from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.prices import Planned, Prices
+from warpsmith.schedulers.inner_outer.columns import BLOCKS
 from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Refusals, refusals, select
@@ -33,6 +35,12 @@ class Other:
         if self.refusals:
             return "; ".join(f"{name}: {reason}" for name, reason in self.refusals)
         return f"{what} {self.scheduler} would take {self.us:.4g} µs, and now it takes {now:.4g}"
+
+
+PARTIAL = Other(
+    refusals=(("inner_outer", "blocks sum columns of their own rows, which others add up"),)
+)
+"""What is said of such sums: no block sees those of all others while they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +124,17 @@ def cuts(plan: Sequence[Planned], problem: Problem, most: int) -> Iterator[Cut]:
                 (1 + len(users)) * size / rates.memory,
                 rates.launch_us,
                 (prices.us(planned, problem), prices.us(first, problem)),
-                _other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
-                _again(both, first, problem),
+                PARTIAL
+                if _is_partial(tensor)
+                else _other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
+                None if _is_partial(tensor) else _again(both, first, problem),
             )
+
+
+def _is_partial(tensor: TensorView) -> bool:
+    """Whether a tensor has the sums of each block's rows, of as many blocks as the schedule says."""
+    extents = (node for axis in tensor.shape_axes for node in axis.extent.walk())
+    return any(isinstance(node, Symbol) and node.name.startswith(BLOCKS) for node in extents)
 
 
 def _takers(planned: Planned) -> Iterator[str]:
