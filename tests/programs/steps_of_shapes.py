@@ -20,9 +20,9 @@ def move(g: Growth) -> None:
     rank = len(dims)
     kinds = [_broadcast]
     if rank:
-        kinds += [_merge, _split_again, _expand, _elsewhere]
+        kinds += [_merge, _split_again, _expand]
     if rank > 1:
-        kinds += [_permute, _permute, _triangle]
+        kinds += [_permute, _permute]
     if () in dims:
         kinds += [_squeeze, _expand, _squeeze]
     g.choice.choice(kinds)(g, name, dims)
@@ -37,19 +37,6 @@ def _permute(g: Growth, name: str, dims: Sequence[Dim]) -> None:
     g.choice.shuffle(order)
     op = "stride_order" if g.chance(0.1) else "permute"
     g.add(op, Ref(name), tuple(order))
-
-
-def _elsewhere(g: Growth, name: str, dims: Sequence[Dim]) -> None:
-    """The elements of some dimensions in another order."""
-    chosen = tuple(d for d in range(len(dims)) if g.chance(0.5)) or (len(dims) - 1,)
-    if g.chance(0.5):
-        g.add("flip", Ref(name), chosen)
-    else:
-        g.add("roll", Ref(name), tuple(g.choice.randint(-4, 4) for _ in chosen), chosen)
-
-
-def _triangle(g: Growth, name: str, dims: Sequence[Dim]) -> None:
-    g.add(g.choice.choice(("tril", "triu")), Ref(name), g.choice.randint(-2, 2))
 
 
 def _broadcast(g: Growth, name: str, dims: Sequence[Dim]) -> None:

@@ -77,32 +77,6 @@ def stride_order(program: Program, x: Any, order: Sequence[int]) -> Value:
     return copied(program, x)
 
 
-def flip(program: Program, x: Any, dims: Sequence[int]) -> Value:
-    return _read(x, dims, lambda v: np.flip(v, tuple(dims)))
-
-
-def roll(program: Program, x: Any, shifts: Sequence[int], dims: Sequence[int]) -> Value:
-    require(len(shifts) == len(dims), "a shift for each dimension")
-    return _read(x, dims, lambda v: np.roll(v, tuple(shifts), tuple(dims)))
-
-
-def _read(x: Any, dims: Sequence[int], move: Callable[[np.ndarray], np.ndarray]) -> Value:
-    """What is read at other places was rounded before."""
-    tensor = as_tensor(x)
-    require(all(0 <= d < len(tensor.dims) for d in dims), "dimension")
-    require(len(set(dims)) == len(dims), "a dimension comes once")
-    return Value(tensor.dtype, tensor.dims, tensor.narrow().moved(move))
-
-
-def triangle(keep: Callable[[np.ndarray, int], np.ndarray]) -> Callable[..., Value]:
-    def rule(program: Program, x: Any, diagonal: int = 0) -> Value:
-        tensor = as_tensor(x)
-        require(len(tensor.dims) > 1, "a matrix")
-        return moved(tensor, tensor.dims, lambda v: keep(v, diagonal))
-
-    return rule
-
-
 def copied(program: Program, x: Any) -> Value:
     tensor = as_tensor(x)
     return Value(tensor.dtype, tensor.dims, tensor.narrow())
