@@ -276,3 +276,11 @@ def test_what_repeats_an_input_does_not_walk_it_as_its_other_readers(reduced: bo
         return (ops.max(twice, [0]) if reduced else twice), ops.exp(x), x
 
     check(body, ((5,), [-1]))
+
+
+def test_what_is_beside_a_scan_of_nothing_is_written() -> None:
+    def body(x: Any) -> tuple[Any, ...]:
+        dot = ops.matmul(x, x)
+        return ops.broadcast(dot, [True]), ops.cumsum(dot - x, 0)
+
+    check(body, ((0,), [-1]))

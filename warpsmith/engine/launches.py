@@ -230,15 +230,22 @@ def _unwritten(
     launches: Sequence[Launch],
     allocations: Sequence[Allocation],
 ) -> tuple[str, ...]:
-    """Names of the tensors with elements whose kernel is not launched."""
+    """Names of the tensors with elements whose kernel is not launched, or scans nothing: its loops
+    over an empty result, which it writes too, have no turns.
+    """
     elements = {each.name: prod(each.shape) for each in allocations}
     launched = {launch.segment for launch in launches}
     return tuple(
         tensor.name
         for number, planned in enumerate(segments)
         for tensor in planned.segment.writes
-        if number not in launched and elements[tensor.name]
+        if (number not in launched or _scans_nothing(planned, elements)) and elements[tensor.name]
     )
+
+
+def _scans_nothing(planned: PlannedSegment, elements: Mapping[str, int]) -> bool:
+    scans = planned.candidate is not None and planned.candidate.scheduler == "scan"
+    return scans and any(elements[tensor.name] == 0 for tensor in planned.segment.writes)
 
 
 def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) -> dict[str, int]:

@@ -79,6 +79,7 @@ def cumsum(
     tensor = as_tensor(x)
     result = dtype or (tensor.dtype if tensor.dtype.is_float else DataType.Int)
     source = operand(tensor, result.compute)
+    require(bool(tensor.dims), "a dimension")
     axis = dim % len(tensor.dims)
 
     def turned(array: np.ndarray) -> np.ndarray:
