@@ -23,7 +23,7 @@ import numpy as np
 from bench.measure import one_line
 from tests.planner.test_trials import CASES
 from tests.programs.judge import uncompiled
-from warpsmith import fuse, ops
+from warpsmith import fuse, knobs, ops
 from warpsmith.engine import executable
 from warpsmith.engine.executable import Executable
 from warpsmith.planner.decided import NOTHING
@@ -54,7 +54,7 @@ def way(name: str) -> Iterator[None]:
 def predicted(body: Callable[..., Any], shapes: Shapes, name: str) -> tuple[int, float]:
     """Kernels of a way, and the microseconds that they are priced at."""
     arrays = [np.empty(shape, ml_dtypes.bfloat16) for shape in shapes]
-    with way(name), uncompiled():
+    with way(name), uncompiled(), knobs.scope(target="h200"):
         call = Executable(fuse(body).lower(*arrays).fusion).plan_for(arrays)
     return len(call.launches), sum(Prices().us(each, call.problem) for each in call.segments)
 

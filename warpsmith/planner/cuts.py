@@ -132,7 +132,7 @@ def cuts(plan: Sequence[Planned], problem: Problem, most: int) -> Iterator[Cut]:
 
 
 def _is_partial(tensor: TensorView) -> bool:
-    """Whether a tensor has the sums of each block's rows, of as many blocks as the schedule says."""
+    """Whether a tensor has the sums of each block's rows, of as many as the schedule says."""
     extents = (node for axis in tensor.shape_axes for node in axis.extent.walk())
     return any(isinstance(node, Symbol) and node.name.startswith(BLOCKS) for node in extents)
 
