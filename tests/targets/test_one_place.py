@@ -31,6 +31,7 @@ COINCIDENCES = {
     ("lower/exchanges.py", 2048): "bytes of stages for exchanges",
     ("lower/passes/overlay_shared.py", 1024): "bytes that are worth it",
     ("ops", 255): "a byte",
+    ("ops", 2**31 - 1): "the largest 32-bit number",
     ("protocol", 1024): "iterations to which loops are cut",
     ("protocol", 65536): "steps that are told",
     ("runtime/launch.py", 1024): "48 KiB, which every kernel of any device has unasked",
