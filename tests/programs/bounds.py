@@ -152,7 +152,11 @@ def _samples(
 
 
 def _points(operands: Sequence[Bounded]) -> list[list[np.ndarray]]:
-    """Corners of the operands' intervals, their half-way points, and zeros with the other sign."""
+    """Corners of the operands' intervals, their half-way points, and other signs of zeros and NaNs.
+
+    No one says which sign a computed NaN has: inf - inf has one on x86-64 and none on a GPU, and
+    PTX's neg yields an unspecified NaN.
+    """
     errors = [np.where(x.unknown, 0.0, x.error) for x in operands]
     wide = [k for k, error in enumerate(errors) if error.any()]
     points = []
@@ -170,8 +174,11 @@ def _points(operands: Sequence[Bounded]) -> list[list[np.ndarray]]:
                 [x.value + share * errors[k] if j == k else x.value for j, x in enumerate(operands)]
             )
     for k, x in enumerate(operands):
-        if x.dtype.is_float and (x.value == 0).any():
-            turned = np.where(x.value == 0, -x.value, x.value)
+        if not x.dtype.is_float:
+            continue
+        signless = (x.value == 0) | np.isnan(x.value)
+        if signless.any():
+            turned = np.where(signless, -x.value, x.value)
             points.append([turned if j == k else y.value for j, y in enumerate(operands)])
     return points
 

@@ -95,6 +95,26 @@ def test_floor_near_a_whole_number_may_be_either() -> None:
     assert found.error[1] == 0
 
 
+def test_no_one_knows_the_sign_of_a_nan() -> None:
+    x = bounds.exact(DataType.Float, np.array([np.nan, -np.nan, 0.0, -np.inf, 2.0]))
+    found = bounds.decided(np.signbit, (x,))
+    np.testing.assert_array_equal(found.unknown, [True, True, True, False, False])
+    assert not bounds.decided(np.isnan, (x,)).unknown.any()
+    assert not bounds.sampled(np.negative, DataType.Float, (x,), ulps=0).unknown.any()
+
+
+@pytest.mark.parametrize("dtype", [DataType.Half, DataType.Float])
+def test_signs_of_nans_are_left_out_of_comparison(dtype: DataType) -> None:
+    """The reference has NumPy's sign of inf - inf, and the simulator that of a GPU."""
+    lines = [("t1", "sub", "t0", "t0"), ("t2", "add", "t0", "t1"), ("t3", "neg", "t2")]
+    steps = [Statement((to,), op, tuple(map(Ref, of))) for to, op, *of in lines]
+    steps.append(Statement(("t4",), "signbit", (Ref("t3"),)))
+    given = Input("t0", dtype, X.dims, values="special")
+    program = Program(SIZES, (given,), tuple(steps), (("t3", ""), ("t4", "")))
+    for mode in ("reference", "sim"):
+        assert judged(program, mode).kind == "passed"
+
+
 def test_errors_grow_through_steep_functions() -> None:
     x = Bounded(DataType.Float, np.array([10.0]), np.array([1e-4]))
     found = bounds.sampled(np.exp, DataType.Float, (x,), ulps=2)

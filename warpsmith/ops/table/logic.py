@@ -159,6 +159,6 @@ LOGIC = (
                 (DataType.Bool, _NEVER),
             )
         ),
-        doc="The sign bit is set: true for -0.0 and for NaNs with a sign.",
+        doc="The sign bit is set: true for -0.0, and either for a NaN.",
     ),
 )
