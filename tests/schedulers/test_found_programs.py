@@ -284,3 +284,15 @@ def test_what_is_beside_a_scan_of_nothing_is_written() -> None:
         return ops.broadcast(dot, [True]), ops.cumsum(dot - x, 0)
 
     check(body, ((0,), [-1]))
+
+
+@pytest.mark.parametrize("dtype", [DataType.Half, DataType.BFloat16])
+def test_a_join_runs_behind_a_cast_that_stands_after_it(dtype: DataType) -> None:
+    """The join reads the rounded values that the cast stores, and not moved and rounded ones."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        square = x * x
+        joined = ops.stack([square, square], 1)
+        return ops.cast(square, dtype), joined
+
+    check(body, ((5,), [-1]), dtype=dtype)

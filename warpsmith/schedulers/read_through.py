@@ -130,6 +130,8 @@ def _rounded_before(fusion: Fusion, cast: Pointwise, part: Part) -> Part | None:
         return None
     for use in fusion.uses(value):
         if isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype is dtype:
+            fusion.operations.remove(use)  # it may stand behind what is to read it
+            fusion.insert_after(made, use)
             return Part(use.output, inner.places, inner.inside)
     stored = fusion.tensor(dtype, fresh_axes(value))
     fusion.insert_after(made, Pointwise("cast", (value,), stored))
