@@ -296,3 +296,13 @@ def test_a_join_runs_behind_a_cast_that_stands_after_it(dtype: DataType) -> None
         return ops.cast(square, dtype), joined
 
     check(body, ((5,), [-1]), dtype=dtype)
+
+
+def test_reads_past_a_dimension_of_one_are_no_vectors() -> None:
+    """The dimension is a symbol in the kernel, and elements lie that far apart."""
+
+    def rolled_past(x: Any) -> tuple[Any, ...]:
+        turned = ops.roll(ops.permute(x, [1, 0]), [7], [0])
+        return (turned - ops.sum(turned, [0], keepdim=True),)
+
+    check(rolled_past, ((384, 1), [-1, -1]))

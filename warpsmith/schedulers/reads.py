@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from warpsmith.ir import integers
@@ -11,10 +11,9 @@ from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
-from warpsmith.ir.reads import Own, Read, at
+from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
-from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.problem import Problem
 
@@ -41,14 +40,12 @@ def _walks(read: Read, problem: Problem, width: int) -> bool:
     if not all(index.shape_axes[along].is_broadcast for index in read.indices):
         return False
     for part in read.parts:
-        steps = _strides(part.source, problem)
-        place = integers.add(
-            *(integers.mul(known(p), step) for p, step in zip(part.places, steps, strict=True))
-        )
+        place = _place(part)
         bounds = [bound for bound in integers.conjuncts(known(part.inside)) if _has(bound, along)]
         if not (
             problem.aligned(part.source, width)
-            and _step(place, along, width) == 1
+            and _is_adjacent(place, along)
+            and _step(known(place), along, width) == 1
             and all(_is_uniform(bound, along, width) for bound in bounds)
         ):
             return False
@@ -65,17 +62,28 @@ def _number(problem: Problem, expr: Expr) -> Expr:
     return substitute(expr, sizes) if sizes else expr
 
 
-def _strides(tensor: TensorView, problem: Problem) -> Sequence[int]:
-    """Elements from one index to the next in each dimension of an input, 0 where it is repeated."""
-    found, expected = [0] * tensor.rank, 1
+def _place(part: Part) -> Expr:
+    """The element of a part's tensor, in memory: in symbols, as a kernel computes it."""
+    tensor, expected = part.source, integers.ONE
+    terms: list[Expr] = []
     for dimension in reversed(tensor.memory_order()):
         axis = tensor.shape_axes[dimension]
         if axis.is_broadcast:
             continue
-        own = f"{tensor.name}_stride{dimension}"
-        found[dimension] = expected if tensor.contiguity[dimension] else problem.values[own]
-        expected = found[dimension] * problem.size(axis.extent)
-    return found
+        if not tensor.contiguity[dimension]:
+            expected = Symbol(f"{tensor.name}_stride{dimension}", low=0)
+        terms.append(integers.mul(part.places[dimension], expected))
+        expected = integers.mul(expected, axis.extent)
+    return integers.add(*terms)
+
+
+def _is_adjacent(place: Expr, along: int) -> bool:
+    """Whether elements along a dimension lie side by side whatever the sizes are: a kernel has
+    symbols, also of a dimension of 1 in this call, past which the elements lie.
+    """
+    terms = integers.polynomial(place).items()
+    walked = {m: c for m, c in terms if any(_has(factor, along) for factor in m)}
+    return walked == {(at(along),): 1}
 
 
 def _step(expr: Expr, along: int, width: int) -> int | None:
