@@ -306,3 +306,20 @@ def test_reads_past_a_dimension_of_one_are_no_vectors() -> None:
         return (turned - ops.sum(turned, [0], keepdim=True),)
 
     check(rolled_past, ((384, 1), [-1, -1]))
+
+
+def test_outer_products_round_neither_vector() -> None:
+    """Both are what they were before they were rounded, as the operands of `mul` are."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        third = ops.div(x, 3)
+        column, row = ops.broadcast(third, [False, True]), ops.broadcast(third, [True, False])
+        return ops.outer(third, third), ops.mul(column, row)
+
+    with FusionDefinition() as fd:
+        for result in body(fd.define_tensor(shape=[-1], dtype=DataType.BFloat16)):
+            fd.add_output(result)
+    x = np.random.default_rng(0).random(11).astype(NUMPY_DTYPES[DataType.BFloat16.value])
+    with knobs.scope(device="sim"):
+        first, second = fd.execute([x])
+    assert (np.asarray(first) == np.asarray(second)).all()

@@ -29,7 +29,7 @@ from warpsmith.ops.contraction import (
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.factories import full
 from warpsmith.ops.promotion import rounded, unrounded
-from warpsmith.ops.shape import transpose
+from warpsmith.ops.shape import broadcast, transpose
 from warpsmith.ops.values import Scalar, as_scalar, as_tensor, fusion_of
 
 _SUMS = "the dimensions that a product sums over must be equal; none is broadcast"
@@ -151,7 +151,7 @@ def outer(a: TensorView, b: TensorView, *, dtype: DataType | None = None) -> Ten
     first, second = as_tensor(a, "outer"), as_tensor(b, "outer")
     for tensor in (first, second):
         check_rank("outer", tensor, 1)
-    result = apply("mul", add_axes(first, (False, True)), second)
+    result = apply("mul", broadcast(first, (False, True)), second)
     assert isinstance(result, TensorView)
     return finished("outer", result, dtype)
 
