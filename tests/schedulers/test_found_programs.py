@@ -323,3 +323,14 @@ def test_outer_products_round_neither_vector() -> None:
     with knobs.scope(device="sim"):
         first, second = fd.execute([x])
     assert (np.asarray(first) == np.asarray(second)).all()
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_a_result_of_a_product_that_leaves_twice() -> None:
+    """The copy in shared memory is for one of the two; the other reads registers."""
+
+    def body(x: Any) -> tuple[Any, ...]:
+        product = ops.linear(x, x)
+        return ops.set(product), product
+
+    check(body, ((16, 32), [16, 32]), dtype=DataType.BFloat16)

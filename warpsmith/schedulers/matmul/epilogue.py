@@ -176,8 +176,10 @@ class Epilogue:
 
 
 def _stage(stored: Cached) -> TensorView:
-    """The copy in shared memory of what an output stores."""
-    staged = cache_after(stored.register)
+    """The copy in shared memory of what an output stores; what else reads it, another output too,
+    reads the registers.
+    """
+    staged = cache_after(stored.register, [stored.memory])
     set_memory_type(staged, MemoryType.shared)
     if staged.dtype.size == MATRIX_BYTES:
         set_load_store_op(staged, LoadStoreOpType.stmatrix)
