@@ -64,8 +64,8 @@ def _number(problem: Problem, expr: Expr) -> Expr:
 
 def _place(part: Part) -> Expr:
     """The element of a part's tensor, in memory: in symbols, as a kernel computes it."""
-    tensor, expected = part.source, integers.ONE
-    terms: list[Expr] = []
+    tensor, terms = part.source, list[Expr]()
+    expected: Expr = integers.ONE
     for dimension in reversed(tensor.memory_order()):
         axis = tensor.shape_axes[dimension]
         if axis.is_broadcast:
