@@ -334,3 +334,12 @@ def test_a_result_of_a_product_that_leaves_twice() -> None:
         return ops.set(product), product
 
     check(body, ((16, 32), [16, 32]), dtype=DataType.BFloat16)
+def test_a_choice_of_a_join_where_an_index_computed_in_the_loop_says_the_part() -> None:
+    """No pass of the loop is known to be inside of a part before the loop."""
+
+    def body(y: Any, z: Any, i: Any) -> tuple[Any, ...]:
+        index = ops.remainder(ops.cast(96.0 * i, DataType.Int32), 96)
+        chosen = ops.take_along_axis(ops.cat([y, y, z], 0), index, 0)
+        return ops.min(chosen, [0]), ops.neg(index)
+
+    check(body, ((32,), [-1]), ((32,), [-1]), ((96,), [-1]))

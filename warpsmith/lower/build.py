@@ -8,7 +8,8 @@ from dataclasses import replace
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
-from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.reads import Own
+from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
@@ -86,4 +87,9 @@ def parameter_names(fusion: Fusion) -> frozenset[str]:
         extents = {axis.extent for axis in (*tensor.root, *tensor.logical)}
         for expr in (*extents, *stride_symbols(tensor)):
             found |= {node.name for node in expr.walk() if isinstance(node, Symbol)}
+    for operation in fusion.operations:  # sizes among its scalars may be of what others read
+        for value in operation.inputs:
+            if isinstance(value, Expr):
+                nodes = value.walk()
+                found |= {n.name for n in nodes if isinstance(n, Symbol) and not isinstance(n, Own)}
     return frozenset(found)

@@ -11,8 +11,8 @@ from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import BY_WARP, RANK
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement
-from warpsmith.kernel.traversal import children, defined, replace_symbols, rewritten, walk, written
-from warpsmith.lower.passes.split_full_passes import room_of, without
+from warpsmith.kernel.traversal import children, replace_symbols, rewritten, walk, written
+from warpsmith.lower.passes.split_full_passes import made_in, room_of, without
 
 
 def mask_last_pass(kernel: Kernel) -> Kernel:
@@ -74,7 +74,7 @@ def _full_passes(
     loop: For, inside: tuple[Statement, ...], sizes: dict[Expr, Expr]
 ) -> dict[Expr, int]:
     """By condition of threads, the first passes in which it holds in all of them."""
-    bound = {RANK, *(symbol.name for s in inside for symbol in defined(s))}
+    bound = {RANK, *made_in(inside)}
     found: dict[Expr, int] = {}
     for statement in inside:
         if not isinstance(statement, If) or statement.uniform:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
@@ -10,8 +11,8 @@ from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import BY_WARP
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import For, If, Let, Statement
-from warpsmith.kernel.traversal import defined, replace_symbols, rewritten, walk
+from warpsmith.kernel.nodes import Declare, Element, For, If, Let, Statement
+from warpsmith.kernel.traversal import defined, replace_symbols, rewritten, walk, written
 
 
 def split_full_passes(kernel: Kernel) -> Kernel:
@@ -56,7 +57,7 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
         if isinstance(s, If) and not s.uniform
         for c in integers.conjuncts(s.condition)
     )
-    bound = {symbol.name for s in inside for symbol in defined(s)}
+    bound = made_in(inside)
     rooms = {c: room for c in conditions if (room := room_of(c, loop, bound)) is not None}
     if any(isinstance(s, BY_WARP) for s in inside):  # all threads of a warp, or none
         rooms = {c: room for c, room in rooms.items() if not any(map(_differs, room))}
@@ -98,6 +99,17 @@ def _is_apart(statement: Statement) -> bool:
     if isinstance(statement, For):
         return not statement.unroll
     return statement.collective and not isinstance(statement, BY_WARP)
+
+
+def made_in(statements: Iterable[Statement]) -> set[str]:
+    """Names of what statements define, declare and write: it is not known before them."""
+    found: set[str] = set()
+    for statement in statements:
+        found |= {symbol.name for symbol in defined(statement)}
+        found |= {buffer.name for buffer in written(statement)}
+        if isinstance(statement, Declare):
+            found.add(statement.buffer.name)
+    return found
 
 
 def room_of(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | None:
@@ -159,7 +171,11 @@ def _differs(expr: Expr) -> bool:
 
 
 def _uses(expr: Expr, names: set[str]) -> bool:
-    return any(isinstance(node, Symbol) and node.name in names for node in expr.walk())
+    return any(
+        (isinstance(node, Symbol) and node.name in names)
+        or (isinstance(node, Element) and node.buffer.name in names)
+        for node in expr.walk()
+    )
 
 
 def without(statements: tuple[Statement, ...], known: frozenset[Expr]) -> tuple[Statement, ...]:
