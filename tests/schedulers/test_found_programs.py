@@ -343,3 +343,14 @@ def test_a_choice_of_a_join_where_an_index_computed_in_the_loop_says_the_part() 
         return ops.min(chosen, [0]), ops.neg(index)
 
     check(body, ((32,), [-1]), ((32,), [-1]), ((96,), [-1]))
+
+
+def test_what_is_repeated_beside_a_product_lies_in_memory_as_it_is_computed() -> None:
+    """A narrow form would be widened first, and nothing repeats what it computes."""
+
+    def body(x: Any, row: Any, y: Any) -> tuple[Any, ...]:
+        scaled = 0.5 * ops.logsumexp(x, [1], keepdim=True)
+        mean = ops.mean(row, [0])
+        return ops.addmm(y, scaled, row), ops.repeat_interleave(mean, 2, 0)
+
+    check(body, ((2, 2), [-1, -1]), ((1, 2), [1, -1]), ((2, 2), [-1, -1]), dtype=DataType.Half)

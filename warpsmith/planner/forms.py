@@ -6,11 +6,12 @@ are in one kernel. Between kernels the rounded one takes half the bytes, and is 
 
 from __future__ import annotations
 
-from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.promotion import cast_tensor
+from warpsmith.schedulers.caching import repeats
 
 
 def add_narrow_forms(fusion: Fusion) -> None:
@@ -29,11 +30,16 @@ def add_narrow_forms(fusion: Fusion) -> None:
 
 
 def narrow_forms(graph: Graph) -> dict[int, int]:
-    """By number of a Float value, that of the cast in which it is stored; results stay Float."""
+    """By number of a Float value, that of the cast in which it is stored; results stay Float.
+
+    So does what an operation repeats, which it can only read as it lies in memory.
+    """
+    wide = {t.number for op in graph.operations if repeats(op) for t in tensor_inputs(op)}
+    wide |= graph.results
     found: dict[int, int] = {}
     for operation in graph.operations:
         source = _rounded_by(operation)
-        if source is not None and source.number not in graph.results:
+        if source is not None and source.number not in wide:
             found.setdefault(source.number, operation.outputs[0].number)
     return found
 
