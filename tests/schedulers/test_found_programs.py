@@ -334,6 +334,8 @@ def test_a_result_of_a_product_that_leaves_twice() -> None:
         return ops.set(product), product
 
     check(body, ((16, 32), [16, 32]), dtype=DataType.BFloat16)
+
+
 def test_a_choice_of_a_join_where_an_index_computed_in_the_loop_says_the_part() -> None:
     """No pass of the loop is known to be inside of a part before the loop."""
 
@@ -354,3 +356,12 @@ def test_what_is_repeated_beside_a_product_lies_in_memory_as_it_is_computed() ->
         return ops.addmm(y, scaled, row), ops.repeat_interleave(mean, 2, 0)
 
     check(body, ((2, 2), [-1, -1]), ((1, 2), [1, -1]), ((2, 2), [-1, -1]), dtype=DataType.Half)
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_batches_of_products_whose_rows_and_columns_are_none_by_definition() -> None:
+    def body(x: Any, w: Any) -> tuple[Any, ...]:
+        return (ops.linear(x, w),)
+
+    shapes = ((4, 0, 64), [-1, 0, 64]), ((0, 64), [0, 64])
+    check(body, *shapes, dtype=DataType.Half)

@@ -114,8 +114,10 @@ def majors(product: Matmul, which: int, atom: Atom) -> tuple[int, ...]:
 
 
 def _sizes(product: Matmul) -> str:
-    """Why there are no tiles: one row or column is summed faster by threads."""
+    """Why there are no tiles: one row or column is summed faster by threads, none has no boxes."""
     shape = shape_of(product)
+    if any(axis.extent == integers.ZERO for axis in product.output.root[:-1]):
+        return "its product has a dimension of 0"
     if not shape.rows:
         return "its product has one row"
     if product.output.root[shape.columns[-1]].is_broadcast:
