@@ -18,11 +18,13 @@ from warpsmith import ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
-from warpsmith.errors import WarpsmithError
+from warpsmith.engine.plan import NoKernelError
+from warpsmith.errors import KernelRefusal, PlanWarning, WarpsmithError
 from warpsmith.planner import trials
 from warpsmith.planner.cuts import cuts
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.prices import Prices
+from warpsmith.planner.segment import Unfit
 
 BFLOAT = ml_dtypes.bfloat16
 Body = Callable[..., Any]
@@ -180,6 +182,47 @@ def test_explain_prices_one_kernel_that_a_scheduler_would_take() -> None:
     assert found is not None
     one, now = map(float, found.groups())
     assert one > 2 * now  # of cosines and sines that are computed for each head
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        KernelRefusal("it has no code"),
+        PlanWarning("it has no kernel"),
+        NoKernelError(Unfit("reduction", "it has none")),
+    ],
+)
+@pytest.mark.parametrize("place", ["plan_prepared", "plan_call"])
+def test_a_trial_that_fails_is_not_taken(
+    place: str, failure: Exception, structural: Callable[..., CallPlan], recwarn: Any
+) -> None:
+    """Where it is planned and where its kernels are made; without a word, even if words end it."""
+    program, arrays, _ = CASES["several tensors are read once"]
+    wanted, works, failed = kernels(structural(program, *arrays)), getattr(engine, place), []
+
+    def fails(*given: Any, **named: Any) -> Any:
+        trial = (
+            given[5] != NOTHING if place == "plan_prepared" else len(given[1][1].segment.inputs) < 4
+        )
+        if trial:
+            failed.append(place)
+            raise failure
+        return works(*given, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, place, fails)
+        assert kernels(called(program, *arrays)) == wanted
+    assert failed
+    assert not recwarn.list
+
+
+def test_what_fails_without_a_trial_ends_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*given: Any, **named: Any) -> Any:
+        raise KernelRefusal("it has no code")
+
+    monkeypatch.setattr(engine, "plan_call", fails)
+    with pytest.raises(KernelRefusal):
+        called(both_ways, *empty((4096, 4096)))
 
 
 @pytest.fixture

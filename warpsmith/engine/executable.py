@@ -25,7 +25,7 @@ from warpsmith.engine.plan import (
     require_roles,
 )
 from warpsmith.engine.runners import OnDevice, Reference, ThroughDevice
-from warpsmith.errors import ArgumentError, DeviceError, PlanWarning
+from warpsmith.errors import ArgumentError, DeviceError, PlanWarning, WarpsmithError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
@@ -50,6 +50,9 @@ from warpsmith.targets.target import Target
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
     from warpsmith.engine.verification import Verification
+
+_REFUSALS = (WarpsmithError, NoKernelError, PlanWarning)
+"""What planning a call, and making its kernels, may raise; warnings where they are errors."""
 
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
@@ -153,8 +156,11 @@ class Executable:
         form: _Form,
         without: tuple[Unfit, ...],
         empty: frozenset[int],
-    ) -> tuple[PlannedSegment, ...]:
-        """Segments of which each can take a call: schedulers that cannot are left out."""
+        failed: frozenset[Decided],
+    ) -> tuple[tuple[PlannedSegment, ...], Decided]:
+        """Segments of which each can take a call, and what was decided for them: schedulers that
+        cannot are left out, and what is tried, too, where it has `failed` or cannot be planned.
+        """
         chosen, apart_now, program = NO_PACKING, frozenset[int](), None
         if not self._scheduled:
             program, pairs = self._program_for(fusion, form)
@@ -172,8 +178,15 @@ class Executable:
             return segments, padded, misfits(segments, padded)
 
         def tried(decided: Decided) -> Plan | None:
-            segments, padded, found = planned(decided)
-            values = padded.values if found else {**padded.values, **agreed(segments, padded)}
+            if decided in failed:
+                return None
+            try:
+                segments, padded, found = planned(decided)
+                values = padded.values if found else {**padded.values, **agreed(segments, padded)}
+            except _REFUSALS:
+                if decided == NOTHING:
+                    raise
+                return None
             return None if found else (segments, replace(padded, values=values))
 
         while found := planned(NOTHING)[2]:
@@ -183,7 +196,7 @@ class Executable:
             require_roles(planned(NOTHING)[0], problem, without)
         elif program is not None and 0 not in problem.values.values():
             decided = faster(program, tried)
-        return planned(decided)[0]
+        return planned(decided)[0], decided
 
     def _cut(
         self,
@@ -254,7 +267,7 @@ class Executable:
             known = problem.values, problem.alignment, problem.target
             try:
                 run = OnDevice(fusion, plan_call(fusion, segments, *known, knobs), ordinal)
-            except NoKernelError:
+            except _REFUSALS:
                 return None
             return lambda: run(own)
 
@@ -283,16 +296,22 @@ class Executable:
         target = _target(knobs)
         without: tuple[Unfit, ...] = ()
         empty: frozenset[int] = frozenset()
+        failed: frozenset[Decided] = frozenset()
         scheduled = self._scheduled
         dimensions = frozenset() if scheduled else contiguous_dimensions(fusion, values)
         form = binding.emptied, dimensions, target
         while True:
             problem = problem_of(values, alignment, target, knobs)
-            segments = self._fitting(fusion, problem, form, without, empty)
+            segments, decided = self._fitting(fusion, problem, form, without, empty, failed)
             try:
                 call = plan_call(fusion, segments, values, alignment, target, knobs)
-            except NoKernelError as failure:
-                without += (failure.unfit,)
+            except _REFUSALS as failure:
+                if decided != NOTHING and knobs.override_dir is None:
+                    failed |= {decided}
+                    continue
+                if not isinstance(failure, NoKernelError):
+                    raise
+                without, failed = (*without, failure.unfit), frozenset()
                 _warn_of(failure.unfit)
                 continue
             if not call.unwritten:
