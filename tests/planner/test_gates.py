@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
+import warpsmith
 from tests.planner.test_plans import drawn, schedulers
+from tests.programs.judge import uncompiled
 from warpsmith import ops
+from warpsmith.engine import executable as engine
+from warpsmith.engine.executable import Executable
+from warpsmith.planner import trials
+from warpsmith.planner.cuts import cuts
+from warpsmith.planner.decided import NOTHING, Decided
+from warpsmith.planner.prices import Prices
 
+SINGLE = Decided(single=frozenset(range(100)))
 X, W, V, OTHER = drawn(40, 64), drawn(48, 64), drawn(48, 64), drawn(56, 64)
 
 
@@ -71,6 +82,29 @@ def test_a_gate_between_other_kernels() -> None:
         return x + ops.linear(gated(normed, w, v), down)
 
     assert schedulers(layer, X, W, V, drawn(64, 48)) == ["inner_persistent", "matmul", "matmul"]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "products"),
+    [(2048, 4096, 4096, 1), (64, 64, 16384, 2), (16, 14336, 4096, 2)],
+)
+def test_products_are_one_kernel_where_that_is_priced_lower(
+    m: int, n: int, k: int, products: int
+) -> None:
+    """Kernels of one product each share k among blocks, or have narrow tiles of few rows."""
+    arrays = [np.empty(shape, ml_dtypes.bfloat16) for shape in ((m, k), (n, k), (n, k))]
+    found = []
+    for chosen in (trials.faster, lambda *given: NOTHING, lambda *given: SINGLE):
+        executable = Executable(warpsmith.fuse(gated).lower(*arrays).fusion)
+        with pytest.MonkeyPatch.context() as patch, uncompiled():
+            patch.setattr(engine, "faster", chosen)
+            found.append(executable.plan_for(arrays))
+    call, joined, apart = found
+    assert [len(each.segments) for each in found] == [products, 1, 2]
+    whole, pair = (sum(Prices().us(p, c.problem) for p in c.segments) for c in (joined, apart))
+    assert (pair * trials.WORTH < whole) == (products == 2)
+    lines = [line for cut in cuts(call.segments, call.problem, 12) for line in cut.lines()]
+    assert any("as one kernel matmul would take" in line for line in lines) == (products == 2)
 
 
 def test_products_of_as_many_columns_by_name_alone() -> None:

@@ -12,17 +12,19 @@ class Decided:
     Attributes:
         kept: numbers of tensors that are stored, by whichever kernel, and not computed again.
         alone: numbers of tensors that are stored by a kernel of their own.
+        single: numbers of products that share their kernel with no other one.
     """
 
     kept: frozenset[int] = frozenset()
     alone: frozenset[int] = frozenset()
+    single: frozenset[int] = frozenset()
 
     @property
     def stored(self) -> frozenset[int]:
         return self.kept | self.alone
 
     def __or__(self, other: Decided) -> Decided:
-        return Decided(self.kept | other.kept, self.alone | other.alone)
+        return Decided(self.kept | other.kept, self.alone | other.alone, self.single | other.single)
 
 
 NOTHING = Decided()

@@ -42,7 +42,7 @@ def cut(
         empty: numbers of tensors that have no elements.
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
         computed: numbers of operands that the kernel of their product computes itself.
-        decided: what is stored, or has a kernel of its own, though the structure asks for neither.
+        decided: what is stored, or has a kernel of its own, otherwise than the structure asks.
         target: that is to run the kernels.
         offers: of the fusion, where they were asked for before.
 
@@ -60,7 +60,7 @@ def cut(
     formats = operand_formats(graph, padded)
     segments = Segments(graph, target, without, empty, formats, offers.forms, decided)
     own = {graph.made(p)[0] for p in offers.products if computed & set(graph.sources(p))}
-    gated = with_gates(segments, offers, apart | own)
+    gated = with_gates(segments, offers, apart | own | decided.single)
     return tuple(_around_products(segments, gated, apart, computed))
 
 

@@ -2,7 +2,8 @@
 
 The plan computes again whatever depends on no reduction, and has as much in a kernel as a scheduler
 takes. A tensor that several kernels compute, or one kernel for many more elements than it has, may
-better be stored, and a result that lies otherwise than the others have a kernel of its own. A trial
+better be stored, a result that lies otherwise than the others have a kernel of its own, and two
+products of one operand, of which few tiles are made, a kernel each. A trial
 is a whole plan; what differs is priced together and apart.
 """
 
@@ -17,6 +18,7 @@ from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers, dimensions
+from warpsmith.planner.gates import faster_apart
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.price import traffic_of
@@ -63,6 +65,7 @@ def _proposals(
     """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
     save most comes first. What is alike is proposed together.
     """
+    yield from ((Decided(single=products),) for products in faster_apart(segments, problem))
     shares = [(planned.segment, planned.segment.share) for planned in segments]
     parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
     stores = _Stores(offers, parts, problem)
