@@ -13,11 +13,11 @@ import pytest
 import warpsmith
 from tests.programs.judge import uncompiled
 from warpsmith import ops
+from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
-from warpsmith.engine.plan import prepare
-from warpsmith.planner.epilogues import Offers
-from warpsmith.planner.pairs import Pair, pairs_of
-from warpsmith.schedulers.matmul.heuristic import candidates
+from warpsmith.planner.decided import Decided
+from warpsmith.schedulers.matmul import heuristic as matmul
+from warpsmith.schedulers.matmul.candidates import ONE_RESULT
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
@@ -54,12 +54,14 @@ def kernels(program: Callable[..., Any], *arrays: np.ndarray) -> list[str]:
     return [launch.compiled.name.rpartition("_")[0] for launch in launches]
 
 
-def priced(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[Pair, Problem]:
-    executable = Executable(warpsmith.fuse(program).lower(*arrays).fusion)
-    with uncompiled():
-        problem = executable.plan_for(arrays).problem
-    (pair,) = pairs_of(Offers.of(prepare(executable.fusion)), H200)
-    return pair, problem
+def one_kernel(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[matmul.Work, Problem]:
+    """What the product asks with all that is behind it."""
+    with pytest.MonkeyPatch.context() as patch, uncompiled():
+        patch.setattr(engine, "faster", lambda *given: Decided())
+        call = Executable(warpsmith.fuse(program).lower(*arrays).fusion).plan_for(arrays)
+    (planned,) = call.segments
+    assert planned.candidate is not None
+    return matmul.work_of(planned.candidate.fusion, call.problem), call.problem
 
 
 @pytest.mark.parametrize(
@@ -72,14 +74,15 @@ def test_what_an_epilogue_adds_is_what_was_measured(
     """Of tiles of 160 columns; of a residual as threads load it, where rows begin anywhere."""
     m, n, k = MEASURED
     program, third = (bias_gelu, empty(n)) if of == "gelu" else (residual, empty(m, n + 1)[:, 1:])
-    pair, problem = priced(program, empty(m, k), empty(n, k), third)
+    work, problem = one_kernel(program, empty(m, k), empty(n, k), third)
     params = next(
         params
-        for params in candidates(m, n, problem)
+        for params in matmul.candidates(m, n, problem)
         if (params.tile[:2], params.ping_pong, params.cluster) == ((rows, 160), turns, (1, 1))
     )
-    one = replace(pair.one(problem), operations={"gelu": 10, "late": 0}[of])  # as in the bench
-    times = [work.predicted(params, H200) for work in (one, pair.alone(problem))]
+    one = replace(work, operations={"gelu": 10, "late": 0}[of])  # as in the bench
+    alone = replace(work, operations=0, moved=ONE_RESULT)
+    times = [each.predicted(params, H200) for each in (one, alone)]
     assert times[0] - times[1] == pytest.approx(added, rel=0.12)
 
 
@@ -116,8 +119,6 @@ def test_a_cast_of_a_product_is_never_apart() -> None:
     m, n, k = MEASURED
     program = ops.linear
     assert kernels(program, empty(m, k), empty(n, k)) == ["matmul"]
-    fusion = warpsmith.fuse(program).lower(empty(m, k), empty(n, k)).fusion
-    assert pairs_of(Offers.of(prepare(fusion)), H200) == ()
 
 
 def test_a_product_by_threads_keeps_what_is_behind_it() -> None:
@@ -126,20 +127,13 @@ def test_a_product_by_threads_keeps_what_is_behind_it() -> None:
     assert kernels(residual, *arrays) == ["matmul_by_threads"]
 
 
-def test_what_is_computed_of_inputs_is_loaded_as_these() -> None:
-    pair, _ = priced(residual, empty(256, 512), empty(128, 512), empty(256, 128))
-    assert ([t.dtype.size for t in pair.loaded], pair.passed, pair.stored) == ([2], 2, (2,))
-    shared, _ = priced(bias_gelu, empty(256, 512), empty(128, 512), empty(128))
-    assert shared.loaded == ()
-
-
 def test_a_product_apart_is_right() -> None:
     rng = np.random.default_rng(5)
     x, w, r = (rng.standard_normal(s).astype(BFLOAT) for s in ((64, 64), (64, 64), (64, 64)))
     fused = warpsmith.fuse(residual)
-    everything_apart = "warpsmith.engine.executable.apart"
+    everything_apart = Decided(apart=frozenset(range(100)))
     with pytest.MonkeyPatch.context() as patch, warpsmith.knobs.scope(device="sim"):
-        patch.setattr(everything_apart, lambda pairs, problem: frozenset(p.product for p in pairs))
+        patch.setattr(engine, "faster", lambda *given: everything_apart)
         got = np.asarray(fused(x, w, r)).astype(np.float64)
     want = x.astype(np.float64) @ w.astype(np.float64).T + r.astype(np.float64)
     np.testing.assert_allclose(got, want, atol=0.25, rtol=0.02)

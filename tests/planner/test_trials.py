@@ -20,7 +20,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.plan import NoKernelError
 from warpsmith.errors import KernelRefusal, PlanWarning, WarpsmithError
-from warpsmith.planner import trials
+from warpsmith.planner import divided, trials
 from warpsmith.planner.cuts import cuts
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.prices import Prices
@@ -202,7 +202,7 @@ def test_a_trial_that_fails_is_not_taken(
 
     def fails(*given: Any, **named: Any) -> Any:
         trial = (
-            given[5] != NOTHING if place == "plan_prepared" else len(given[1][1].segment.inputs) < 4
+            given[4] != NOTHING if place == "plan_prepared" else len(given[1][1].segment.inputs) < 4
         )
         if trial:
             failed.append(place)
@@ -232,6 +232,7 @@ def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
     faster = trials.faster
     monkeypatch.setattr(trials, "WORTH", 0.0)
     monkeypatch.setattr(trials._Stores, "saved_us", lambda self, number: 1.0)
+    monkeypatch.setattr(divided, "_may_be_faster", lambda *given: (True, True))
     monkeypatch.setattr(trials, "_is_scattered", lambda planned, problem: True)
     monkeypatch.setattr(engine, "faster", lambda *given: found.append(faster(*given)) or found[-1])
     return found

@@ -33,7 +33,6 @@ from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.empty import empty_tensors
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.operands import NO_PACKING, Packing, packing
-from warpsmith.planner.pairs import Pair, apart, pairs_of
 from warpsmith.planner.prices import Plan
 from warpsmith.planner.segment import Unfit
 from warpsmith.planner.trials import faster
@@ -57,17 +56,14 @@ _REFUSALS = (WarpsmithError, NoKernelError, PlanWarning)
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
 
-_Program = tuple[Offers, tuple[Pair, ...]]
-"""A program as it is planned, by its products, and what is behind each."""
-
 _Form = tuple[tuple[int, ...], Dimensions, Target]
 """What decides what is planned: reshapes that are left out, dimensions that lie contiguous, and the
 target."""
 
-_Cut = tuple[_Form, tuple[Unfit, ...], Packing, frozenset[int], frozenset[int], Decided]
+_Cut = tuple[_Form, tuple[Unfit, ...], Packing, frozenset[int], Decided]
 """What decides how a program is cut: its form, schedulers that are left out, operands that are
-copied, numbers of the tensors that have no elements, and of products whose epilogue has a kernel of
-its own, and what is otherwise than its structure says."""
+copied, numbers of the tensors that have no elements, and what is otherwise than its structure
+says."""
 
 
 class Executable:
@@ -87,7 +83,7 @@ class Executable:
         self._scheduled = scheduled
         self._binder = Binder(fusion, scheduled=scheduled)
         self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
-        self._prepared: Recent[_Form, _Program] = Recent(CUTS)
+        self._prepared: Recent[_Form, Offers] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last_plan: CallPlan | None = None
@@ -161,15 +157,15 @@ class Executable:
         """Segments of which each can take a call, and what was decided for them: schedulers that
         cannot are left out, and what is tried, too, where it has `failed` or cannot be planned.
         """
-        chosen, apart_now, program = NO_PACKING, frozenset[int](), None
+        chosen, program = NO_PACKING, None
         if not self._scheduled:
-            program, pairs = self._program_for(fusion, form)
-            chosen, apart_now = packing(program.graph, problem), apart(pairs, problem)
+            program = self._program_for(fusion, form)
+            chosen = packing(program.graph, problem)
 
         def planned(
             decided: Decided,
         ) -> tuple[tuple[PlannedSegment, ...], Problem, tuple[Unfit, ...]]:
-            key = (form, without, chosen, empty, apart_now, decided)
+            key = (form, without, chosen, empty, decided)
             segments = self._segments.get(key)
             if segments is None:
                 segments = self._segments.put(key, self._cut(fusion, *key))
@@ -205,25 +201,23 @@ class Executable:
         without: tuple[Unfit, ...],
         chosen: Packing,
         empty: frozenset[int],
-        apart_now: frozenset[int],
         decided: Decided,
     ) -> tuple[PlannedSegment, ...]:
         _, _, target = form
         if self._scheduled:
             return plan(fusion, scheduled=True, target=target)
-        program, _ = self._program_for(fusion, form)
+        program = self._program_for(fusion, form)
         prepared = program.graph.fusion
         return plan_prepared(
-            prepared, without, chosen, empty, apart_now, decided, target=target, offers=program
+            prepared, without, chosen, empty, decided, target=target, offers=program
         )
 
-    def _program_for(self, fusion: Fusion, form: _Form) -> _Program:
+    def _program_for(self, fusion: Fusion, form: _Form) -> Offers:
         """What a call computes as it is planned in this form."""
         known = self._prepared.get(form)
         if known is None:
-            _, dimensions, target = form
-            made = Offers.of(prepare(fusion, dimensions))
-            known = self._prepared.put(form, (made, pairs_of(made, target)))
+            _, dimensions, _ = form
+            known = self._prepared.put(form, Offers.of(prepare(fusion, dimensions)))
         return known
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
@@ -318,7 +312,7 @@ class Executable:
                 break
             found = frozenset[int]()
             if not scheduled:
-                found = empty_tensors(self._program_for(fusion, form)[0].graph.fusion, values)
+                found = empty_tensors(self._program_for(fusion, form).graph.fusion, values)
             if found == empty:
                 raise _unwritten(call)
             empty = found

@@ -431,7 +431,6 @@ def plan_prepared(
     without: tuple[Unfit, ...] = (),
     packing: Packing = NO_PACKING,
     empty: frozenset[int] = frozenset(),
-    apart: frozenset[int] = frozenset(),
     decided: Decided = NOTHING,
     *,
     target: Target,
@@ -439,15 +438,14 @@ def plan_prepared(
 ) -> tuple[PlannedSegment, ...]:
     """The segments of a program that `prepare` made, with a scheduler each.
 
-    `empty` are numbers of tensors without elements, `apart` of products whose epilogue has a kernel
-    of its own; `decided` is what is otherwise than the structure says. `offers` are those of the
-    program, where they were asked for before.
+    `empty` are numbers of tensors without elements; `decided` is what is otherwise than the
+    structure says. `offers` are those of the program, where they were asked for before.
     """
     padded = packing.padded
     if packing.copies:
         fusion, offers = fusion.draft(), None
         padded = copy_operands(fusion, packing)
-    parts = without, padded, empty, apart, packing.computed, decided
+    parts = without, padded, empty, packing.computed, decided
     segments = cut(fusion, *parts, target=target, offers=offers)
     last = len(segments) - 1
     planned: list[PlannedSegment] = []

@@ -13,18 +13,25 @@ class Decided:
         kept: numbers of tensors that are stored, by whichever kernel, and not computed again.
         alone: numbers of tensors that are stored by a kernel of their own.
         single: numbers of products that share their kernel with no other one.
+        apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
     """
 
     kept: frozenset[int] = frozenset()
     alone: frozenset[int] = frozenset()
     single: frozenset[int] = frozenset()
+    apart: frozenset[int] = frozenset()
 
     @property
     def stored(self) -> frozenset[int]:
         return self.kept | self.alone
 
     def __or__(self, other: Decided) -> Decided:
-        return Decided(self.kept | other.kept, self.alone | other.alone, self.single | other.single)
+        return Decided(
+            self.kept | other.kept,
+            self.alone | other.alone,
+            self.single | other.single,
+            self.apart | other.apart,
+        )
 
 
 NOTHING = Decided()

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterator
 
 from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.part import Part
-from warpsmith.ir.program import Program
 from warpsmith.planner.epilogues import Epilogue, Offers, around
-from warpsmith.planner.prices import Planned
 from warpsmith.planner.segment import Segments
-from warpsmith.schedulers.matmul import heuristic as matmul
-from warpsmith.schedulers.matmul.candidates import FEW, ONE_RESULT
-from warpsmith.schedulers.problem import Problem
 
 
 def with_gates(segments: Segments, offers: Offers, apart: Collection[int]) -> Offers:
@@ -38,39 +31,6 @@ def with_gates(segments: Segments, offers: Offers, apart: Collection[int]) -> Of
             return offers
         seconds = kept
     return offers.with_seconds({}) if offers.seconds else offers
-
-
-def faster_apart(segments: Iterable[Planned], problem: Problem) -> Iterator[frozenset[int]]:
-    """Numbers of the products of those kernels, together of all that are alike, whose products
-    take less time than the kernel, if nothing were behind them.
-    """
-    kinds: dict[object, set[int]] = {}
-    for planned in segments:
-        share, candidate = planned.segment.share, planned.candidate
-        if candidate is None or candidate.scheduler != "matmul" or not isinstance(share, Part):
-            continue
-        graph = share.graph
-        products = [p for p in share.positions if isinstance(graph.operations[p], Matmul)]
-        if len(products) < 2:
-            continue
-        kind = planned.segment.shape.key
-        if kind not in kinds:
-            local = planned.local(problem)
-            joined = matmul.ranked(candidate.fusion, local)[0][1]
-            if len(products) * _alone_us(candidate.fusion, local) >= joined:
-                continue
-        kinds.setdefault(kind, set()).update(t for p in products for t in graph.made(p))
-    yield from map(frozenset, kinds.values())
-
-
-def _alone_us(fusion: Program, problem: Problem) -> float:
-    """Microseconds of one of a kernel's products that nothing is behind."""
-    both = (matmul.work_of(fusion, problem, swapped=swapped) for swapped in (False, True))
-    plain, turned = (
-        replace(work, products=1, operations=0, draws=False, moved=ONE_RESULT) for work in both
-    )
-    ways = (plain, turned) if 0 < plain.m <= FEW else (plain,)
-    return matmul.fastest_first(ways, problem)[0][1]
 
 
 def _meet_in_a_kernel(segments: Segments, offers: Offers, first: int) -> bool:

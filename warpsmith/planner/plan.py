@@ -27,7 +27,6 @@ def cut(
     without: tuple[Unfit, ...] = (),
     padded: frozenset[int] = frozenset(),
     empty: frozenset[int] = frozenset(),
-    apart: frozenset[int] = frozenset(),
     computed: frozenset[int] = frozenset(),
     decided: Decided = NOTHING,
     *,
@@ -40,7 +39,6 @@ def cut(
         without: schedulers that are not to take parts, each with the reason.
         padded: numbers of tensors whose rows are padded where they are stored.
         empty: numbers of tensors that have no elements.
-        apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
         computed: numbers of operands that the kernel of their product computes itself.
         decided: what is stored, or has a kernel of its own, otherwise than the structure asks.
         target: that is to run the kernels.
@@ -60,8 +58,8 @@ def cut(
     formats = operand_formats(graph, padded)
     segments = Segments(graph, target, without, empty, formats, offers.forms, decided)
     own = {graph.made(p)[0] for p in offers.products if computed & set(graph.sources(p))}
-    gated = with_gates(segments, offers, apart | own | decided.single)
-    return tuple(_around_products(segments, gated, apart, computed))
+    gated = with_gates(segments, offers, decided.apart | decided.single | own)
+    return tuple(_around_products(segments, gated, decided.apart, computed))
 
 
 def _around_products(

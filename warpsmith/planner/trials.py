@@ -17,8 +17,8 @@ from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.decided import NOTHING, Decided
+from warpsmith.planner.divided import divided
 from warpsmith.planner.epilogues import Offers, dimensions
-from warpsmith.planner.gates import faster_apart
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.price import traffic_of
@@ -65,7 +65,7 @@ def _proposals(
     """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
     save most comes first. What is alike is proposed together.
     """
-    yield from ((Decided(single=products),) for products in faster_apart(segments, problem))
+    yield from divided(segments, problem)
     shares = [(planned.segment, planned.segment.share) for planned in segments]
     parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
     stores = _Stores(offers, parts, problem)

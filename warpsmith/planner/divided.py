@@ -1,0 +1,67 @@
+"""Kernels of products that may take less time in parts: what is behind a product by itself, or two
+products by a kernel each.
+
+Tensor cores wait while a product's epilogue runs, unless groups take turns; what the TMA unit loads
+ahead adds little, what threads load much. Of two products few tiles are narrow, and no blocks share
+k. What parts take at least says whether a plan with them is tried; its kernels' prices decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from math import prod
+
+from warpsmith.ir.exprs import Matmul
+from warpsmith.ir.part import Part
+from warpsmith.planner.decided import Decided
+from warpsmith.planner.prices import Planned
+from warpsmith.schedulers.matmul import heuristic as matmul
+from warpsmith.schedulers.matmul.candidates import FEW, ONE_RESULT
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import Candidate
+from warpsmith.schedulers.traffic import moved_us
+
+
+def divided(segments: Iterable[Planned], problem: Problem) -> Iterator[tuple[Decided, ...]]:
+    """Ways to divide a kernel on tensor cores, and all that are alike, that may be faster."""
+    kinds: dict[object, tuple[Candidate, Problem, set[int]]] = {}
+    for planned in segments:
+        share, candidate = planned.segment.share, planned.candidate
+        if candidate is not None and candidate.scheduler == "matmul" and isinstance(share, Part):
+            known = candidate, planned.local(problem), set[int]()
+            _, _, numbers = kinds.setdefault(planned.segment.shape.key, known)
+            for position in share.positions:
+                if isinstance(share.graph.operations[position], Matmul):
+                    numbers.update(share.graph.made(position))
+    for candidate, local, numbers in kinds.values():
+        chosen = frozenset(numbers)
+        single, apart = _may_be_faster(candidate, local)
+        ways = [Decided(single=chosen)] * single + [Decided(apart=chosen)] * apart
+        if ways:
+            yield tuple(ways)
+
+
+def _may_be_faster(candidate: Candidate, problem: Problem) -> tuple[bool, bool]:
+    """Whether products alone may take less time than their kernel, where it has several; and
+    whether they and a kernel that writes the results may, where it computes something behind them.
+    """
+    fusion = candidate.fusion
+    works = matmul.works_of(fusion, problem)
+    work, count = works[0], works[0].products
+    if count == 1 and not any(work.epilogue):
+        return False, False
+    both = [work]
+    if 0 < work.m <= FEW:
+        both.append(matmul.work_of(fusion, problem, swapped=True))
+    alone = [
+        replace(each, products=1, operations=0, draws=False, moved=ONE_RESULT) for each in both
+    ]
+    joined, parts = (matmul.fastest_first(ways, problem)[0][1] for ways in (works, alone))
+    written = sum(
+        prod(problem.size(axis.extent) for axis in output.value.shape_axes)
+        * output.value.dtype.size
+        for output in fusion.outputs
+    )
+    apart = count * parts + moved_us(written, problem.target)
+    return count > 1 and count * parts < joined, any(work.epilogue) and apart < joined
