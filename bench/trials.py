@@ -21,6 +21,8 @@ import ml_dtypes
 import numpy as np
 
 from bench.measure import one_line
+from tests.planner.test_gates import gated
+from tests.planner.test_pairs import drawn as dropped
 from tests.planner.test_trials import CASES
 from tests.programs.judge import uncompiled
 from warpsmith import fuse, knobs, ops
@@ -35,9 +37,15 @@ WAYS = ("planned", "structure")
 
 Shapes = tuple[tuple[int, ...], ...]
 
+GATED = ((16, 14336, 4096), (64, 64, 16384), (256, 256, 8192), (4096, 14336, 4096))
+DROPPED = ((16, 14336, 4096), (64, 64, 16384), (128, 4096, 4096), (2048, 4096, 4096))
+"""m, n and k of products that are divided, and of some that are not."""
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], Shapes]] = {
     **{name: (body, tuple(a.shape for a in arrays)) for name, (body, arrays, _) in CASES.items()},
     **{f"product of {n}": (ops.matmul, ((n, n), (n, n))) for n in (511, 1023, 1535, 2047, 4095)},
+    **{f"gated {m} x {n} x {k}": (gated, ((m, k), (n, k), (n, k))) for m, n, k in GATED},
+    **{f"dropout {m} x {n} x {k}": (dropped, ((m, k), (n, k), (m, n))) for m, n, k in DROPPED},
 }
 
 
