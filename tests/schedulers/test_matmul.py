@@ -265,11 +265,11 @@ def test_tiles_that_were_measured_to_be_fastest(
 
 
 def test_blocks_share_what_lies_badly() -> None:
-    """Lines that begin within sectors come by clusters of four."""
+    """Rows that touch two lines of the L2 come by clusters of four."""
     problem = Problem(values={}, alignment={}, target=H200)
     best = min(
         heuristic.candidates(3648, 480, problem),
-        key=lambda params: heuristic.predicted_us(params, 3648, 480, 8632, H200, 1, (True, True)),
+        key=lambda params: heuristic.predicted_us(params, 3648, 480, 8632, H200, 1, (1.875, 1.875)),
     )
     assert best.cluster == (2, 2)
 
@@ -310,12 +310,12 @@ def test_long_sums_of_few_tiles_are_shared_out() -> None:
     """As they were timed on an H200: docs/lessons/matmul.md."""
     problem = Problem(values={}, alignment={}, target=H200)
 
-    def best(m: int, n: int, k: int, late: bool) -> heuristic.MatmulParams:
+    def best(m: int, n: int, k: int, touched: float) -> heuristic.MatmulParams:
         return min(
             heuristic.candidates(m, n, problem),
-            key=lambda params: heuristic.predicted_us(params, m, n, k, H200, 1, (late, late)),
+            key=lambda params: heuristic.predicted_us(params, m, n, k, H200, 1, (touched, touched)),
         )
 
-    assert best(64, 320, 9152, False).splits > 1
-    assert best(120, 416, 14520, True).splits > 1
-    assert best(4096, 4096, 4096, False).splits == best(2048, 2048, 1024, False).splits == 1
+    assert best(64, 320, 9152, 1).splits > 1
+    assert best(120, 416, 14520, 1.875).splits > 1
+    assert best(4096, 4096, 4096, 1).splits == best(2048, 2048, 1024, 1).splits == 1

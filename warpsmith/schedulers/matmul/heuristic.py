@@ -20,7 +20,7 @@ from warpsmith.schedulers.matmul.candidates import (
     in_parts,
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, unsupported_sizes
-from warpsmith.schedulers.matmul.model import SECTOR, counted_tiles, predicted_us
+from warpsmith.schedulers.matmul.model import counted_tiles, lines_touched, predicted_us
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
@@ -96,13 +96,13 @@ class Work:
 
     def predicted(self, params: MatmulParams, target: Target) -> float:
         """Microseconds with these parameters."""
-        unaligned: list[bool] = []
+        touched: list[float] = []
         edges: list[int] = []
         sides = zip(params.tile[:2], (self.m, self.n), self.turned, self.stored, strict=True)
         for edge, extent, across, size in sides:
             line = (extent if across else self.k) * size
             edges.append((edge if across else params.tile[2]) * size)
-            unaligned.append(math.gcd(line, edges[-1]) % SECTOR != 0)
+            touched.append(lines_touched(edges[-1], line))
         halves = 0  # the last tile of each group has half of its rows
         if self.groups is not None:  # of numbers without rows, groups that take turns skip none
             halves = (
@@ -112,9 +112,7 @@ class Work:
         operations, ahead, by_threads = self.epilogue
         epilogue = (operations, ahead if params.chunk else 0, by_threads)
         counts = self.products, self.prologue
-        return predicted_us(
-            params, *sizes, target, self.batches, unaligned, epilogue, edges, *counts
-        )
+        return predicted_us(params, *sizes, target, self.batches, touched, epilogue, edges, *counts)
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """All candidates with the microseconds that they are predicted to take, fastest first."""

@@ -29,11 +29,10 @@ AT_ONCE = 6
 """How little products, and loads on several ways, hold each other up: with 1 one waits for the
 other, with many only the slowest counts."""
 
-UNALIGNED = 2.4
-"""So many times as much is read where lines of a box begin within sectors."""
-
-SECTOR = 32
-"""Bytes that the L2 gives at least."""
+L2_LINE = 128
+"""Bytes of which the L2 is asked for at once: a row of a box takes as long as whole lines that it
+touches. At 4000 x 4104 x 4040, none of which these constants are fitted to, six tiles take 0.95 to
+1.06 times what follows from that."""
 
 MEMORY_SHARE = 0.9
 """Of the rate of the memory, at which operands come that are read once."""
@@ -46,6 +45,10 @@ START_US = 5.7
 
 CLUSTER_US = 0.8
 """How much later clusters start."""
+
+JOIN_US = 1.5
+"""What blocks of a cluster wait for, besides those bytes, where each has a part of k: the slowest of
+them, twice. Fitted to 67 of 100 sizes, of which 17 have such clusters."""
 
 JOIN_RATE = 1e5
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up. No
@@ -123,7 +126,7 @@ def predicted_us(
     k: int,
     target: Target,
     batches: int = 1,
-    unaligned: Sequence[bool] = (False, False),
+    touched: Sequence[float] = (1.0, 1.0),
     epilogue: tuple[int, int, int] = (0, 0, 0),
     edges: Sequence[int] = (DEPTH_BYTES, DEPTH_BYTES),
     products: int = 1,
@@ -132,13 +135,14 @@ def predicted_us(
     """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
     blocks go.
 
-    A step over k takes as long as its products or, where all blocks load at once, its loads: from
-    the L2, and of each element once from memory, which few blocks have to themselves. What comes
+    A step over k takes as long as its products and, where all blocks load at once, its loads: from
+    the L2, and of each element once from memory, which few blocks have to themselves; the longest of
+    these counts, and a little of the others. What comes
     behind the last step adds to that; where groups take turns, of a product and of what is behind
     another one the longer counts, and once both.
 
     Args:
-        unaligned: whether lines of a's boxes, and of b's, start at no multiples of a sector.
+        touched: as of `lines_touched`, of a's boxes and of b's.
         epilogue: operations, and bytes that the TMA unit and that threads load, for each element
             of the result.
         edges: bytes that lie together of a's tiles, and of b's.
@@ -155,9 +159,9 @@ def predicted_us(
     wide = products * columns
     terms = rows * wide * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
-    along = zip((brought, wide), reversed(params.cluster), unaligned, strict=True)
-    read = DEPTH_BYTES * sum(lines / by * (UNALIGNED if late else 1) for lines, by, late in along)
-    step = _together(
+    along = zip((brought, wide), reversed(params.cluster), touched, strict=True)
+    read = L2_LINE * sum(rows / by * lines for rows, by, lines in along)
+    step = (
         multiplied,
         ready,
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
@@ -165,7 +169,7 @@ def predicted_us(
     )
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
     summed = rows * params.kept * SUM_BYTES
-    joined = splits * summed / JOIN_RATE if splits > 1 else 0.0
+    joined = JOIN_US + splits * summed / JOIN_RATE if splits > 1 else 0.0
     if parts > 1:
         joined += summed / SUMS_WRITE_RATE + SUMS_US + parts * summed / SUMS_READ_RATE
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
@@ -180,7 +184,7 @@ def predicted_us(
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
     steps = math.ceil(math.ceil(math.ceil(k / depth) / parts) / splits) * params.lines
     whole, rest = divmod(places, params.blocks)
-    main, last = (steps * max(step, each * blocks) for blocks in (params.blocks, rest))
+    main, last = (steps * _together(*step, each * blocks) for blocks in (params.blocks, rest))
     if params.ping_pong:
         main = main if whole else last
         rounds, waits = whole + (rest > 0), HAND_OFF_US + EXPOSED * computed + loaded
@@ -191,6 +195,18 @@ def predicted_us(
 def _together(*each: float) -> float:
     """How long it takes to do several things at once that disturb each other."""
     return float(sum(part**AT_ONCE for part in each) ** (1 / AT_ONCE))
+
+
+def lines_touched(edge: int, pitch: int) -> float:
+    """Lines of the L2 that rows of a box touch for each `DEPTH_BYTES` that they bring, in the mean.
+
+    Args:
+        edge: bytes that lie together, which come in pieces of as many as a swizzle permutes.
+        pitch: bytes from one of these to the next.
+    """
+    piece = math.gcd(edge, DEPTH_BYTES)
+    step = math.gcd(pitch, piece)
+    return (1 + (piece - step) / L2_LINE) * DEPTH_BYTES / piece
 
 
 def counted_tiles(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
