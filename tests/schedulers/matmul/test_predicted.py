@@ -29,7 +29,7 @@ def test_lines_of_the_l2_that_boxes_touch(edge: int) -> None:
 
 def test_sums_shared_out_take_as_long_as_predicted() -> None:
     """Every third of the sizes timed on an H200 where blocks of a cluster have parts of k, none of
-    which the model is fitted to: they took 1.2 times as long before rows counted by lines of the L2.
+    which the model is fitted to: they took 1.2 times as long before rows counted by lines.
     """
     rows = json.loads(ROWS.read_text())["rows"]
     problem = Problem(values={}, alignment={}, target=H200)

@@ -47,8 +47,8 @@ CLUSTER_US = 0.8
 """How much later clusters start."""
 
 JOIN_US = 1.5
-"""What blocks of a cluster wait for, besides those bytes, where each has a part of k: the slowest of
-them, twice. Fitted to 67 of 100 sizes, of which 17 have such clusters."""
+"""What blocks of a cluster wait for besides the bytes below, where each has a part of k: the slowest
+of them, twice. Fitted to 66 of 100 sizes, of which 17 have such clusters."""
 
 JOIN_RATE = 1e5
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up. No
@@ -136,10 +136,9 @@ def predicted_us(
     blocks go.
 
     A step over k takes as long as its products and, where all blocks load at once, its loads: from
-    the L2, and of each element once from memory, which few blocks have to themselves; the longest of
-    these counts, and a little of the others. What comes
-    behind the last step adds to that; where groups take turns, of a product and of what is behind
-    another one the longer counts, and once both.
+    the L2, and of each element once from memory, which few blocks have to themselves; the longest
+    counts, and a little of the others. What comes behind the last step adds to that; where groups
+    take turns, of a product and of what is behind another one the longer counts, and once both.
 
     Args:
         touched: as of `lines_touched`, of a's boxes and of b's.
