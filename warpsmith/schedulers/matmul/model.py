@@ -47,8 +47,8 @@ CLUSTER_US = 0.8
 """How much later clusters start."""
 
 JOIN_US = 1.5
-"""What blocks of a cluster wait for besides the bytes below, where they have parts of k: the slowest
-of them, twice. Fitted to 66 of 100 sizes, of which 15 have such clusters."""
+"""What blocks of a cluster wait for besides the bytes below, where they have parts of k: for the
+slowest of them, twice. Fitted to 66 of 100 sizes, of which 15 have such clusters."""
 
 JOIN_RATE = 1e5
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up. No
