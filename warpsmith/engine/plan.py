@@ -28,6 +28,7 @@ from warpsmith.planner.alike import renamed
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
+from warpsmith.planner.halves import split_halves
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
@@ -442,9 +443,10 @@ def plan_prepared(
     structure says. `offers` are those of the program, where they were asked for before.
     """
     padded = packing.padded
-    if packing.copies:
+    if packing.copies or packing.halves:
         fusion, offers = fusion.draft(), None
         padded = copy_operands(fusion, packing)
+        split_halves(fusion, packing.halves)
     parts = without, padded, empty, packing.computed, decided
     segments = cut(fusion, *parts, target=target, offers=offers)
     last = len(segments) - 1

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
@@ -150,6 +151,35 @@ class Search:
         if source is self.wanted:
             return tuple(zip(source.shape_axes, self.output.root, strict=True))
         return ()
+
+
+def stretch_of(tensor: TensorView) -> Read | None:
+    """The read that makes a tensor a stretch of one in memory: elements at even steps along each
+    dimension; None for any other tensor.
+    """
+    read = tensor.definition
+    if not isinstance(read, Read) or read.indices or read.fill is not None:
+        return None
+    if read.insides != (integers.TRUE,) or read.sources[0].definition is not None:
+        return None
+    even = all(start_and_step(place, k) is not None for k, place in enumerate(read.places[0]))
+    return read if even and read.sources[0].rank == tensor.rank else None
+
+
+def start_and_step(place: Expr, dimension: int) -> tuple[Expr, int] | None:
+    """Where elements along a dimension begin, and how far apart they are; None where their places
+    are no such sum.
+    """
+    own, step = at(dimension), 0
+    rest: Expr = integers.ZERO
+    for factors, coefficient in integers.polynomial(place).items():
+        if factors == (own,):
+            step = coefficient
+        elif any(isinstance(node, Own) for factor in factors for node in factor.walk()):
+            return None
+        else:
+            rest = integers.add(rest, integers.mul(*factors, coefficient))
+    return (rest, step) if step > 0 else None
 
 
 def read_elsewhere(operation: Operation) -> tuple[TensorView, ...]:

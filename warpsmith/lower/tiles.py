@@ -12,11 +12,13 @@ from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Matmul, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import looks_up
+from warpsmith.ir.reads import Read, start_and_step
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
+from warpsmith.lower.access import Access, MemoryDim, strides
 from warpsmith.lower.boxes import MAX_RANK, Box, extent_of, without
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.pipelines.multicast import sharing
@@ -61,14 +63,14 @@ class TileCopies:
         start = self._buffers.access(operation, [*indices, *(integers.ZERO for _ in walking)])
         if stores:
             place = self._buffers.index_row_major(access, source)
-            dims = access.output_dims()
+            dims: list[tuple[MemoryDim, ...]] = [(dim,) for dim in access.output_dims()]
             order = [d for d in output.memory_order() if not output.shape_axes[d].is_broadcast]
         else:
             place = self._buffers.own_row_major(access, output)
-            dims = access.input_dims(source)
+            dims = _read_dims(access, operation, source)
             order = [d for d in source.memory_order() if not source.shape_axes[d].is_broadcast]
         ranks = {d: rank for rank, d in enumerate(sorted(order))}
-        in_order = [dims[ranks[d]] for d in order]
+        in_order = [dim for d in order for dim in dims[ranks[d]]]
         tile = Box.of(output, in_order, lanes)
         self._check_packed(output, shared, place, tile)
         # Rows of other groups may be loaded, and are not stored; past all of them is past memory.
@@ -263,6 +265,37 @@ class TileCopies:
                 return None
             unknown.append(amount)
         return unknown
+
+
+def _read_dims(
+    access: Access, operation: Operation, source: TensorView
+) -> list[tuple[MemoryDim, ...]]:
+    """For each dimension of memory, broadcast ones left out, those that a copy of it, or of a
+    stretch of it, walks: of elements apart, every so many of them, and which one of these.
+    """
+    if not isinstance(operation, Read):
+        return [(dim,) for dim in access.input_dims(source)]
+    root, extents = operation.output.root, [axis.extent for axis in source.shape_axes]
+    found: list[tuple[MemoryDim, ...]] = []
+    for k, stride in enumerate(strides(source, extents)):
+        if source.shape_axes[k].is_broadcast:
+            continue
+        walked = start_and_step(operation.places[0][k], k)
+        assert walked is not None, f"`stretch_of` admitted {operation.output.name}"
+        (start, step), index = walked, access.axis(root[k])
+        if step == 1:
+            found.append((MemoryDim(integers.add(start, index), extents[k], stride),))
+            continue
+        first = integers.mod(start, step)
+        count = integers.ceildiv(integers.sub(extents[k], first), step)
+        whole = integers.add(integers.floordiv(start, step), index)
+        found.append(
+            (
+                MemoryDim(whole, count, integers.mul(stride, step)),
+                MemoryDim(first, integers.index(step), stride),
+            )
+        )
+    return found
 
 
 def _is_rounded(output: TensorView) -> bool:

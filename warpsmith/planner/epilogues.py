@@ -10,6 +10,7 @@ from heapq import heapify, heappop, heappush
 from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.reads import stretch_of
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
@@ -155,9 +156,10 @@ def epilogue_of(
     graph = segments.graph
     own = {t for p in offers.together(product) for t in graph.sources(p)}
     computed = frozenset(t for t in own if t in graph.maker)
+    before = frozenset(t for p in offers.together(product) for t in made_before(graph, p))
     costly = frozenset(t for t in computed if not offers.crossing.is_cheap(t))
     tried: list[Segment] = []
-    ways = [("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)]
+    ways = [("matmul", before), ("matmul", computed), (BY_THREADS, costly), (BY_THREADS, computed)]
     if computed & inside:
         ways.insert(0, ("matmul", _without(graph, product, computed, inside)))
     scaled = _scaled(graph, product)
@@ -173,6 +175,15 @@ def epilogue_of(
             if found.taken_by(scheduler):
                 return epilogue
     raise tried[-1].refusal()
+
+
+def made_before(graph: Graph, product: int) -> Iterator[int]:
+    """Numbers of the operands of a product that another kernel makes; a stretch of a tensor in
+    memory is read where it lies.
+    """
+    for number in graph.sources(product):
+        if number in graph.maker and stretch_of(graph.tensors[number]) is None:
+            yield number
 
 
 def _scaled(graph: Graph, product: int) -> frozenset[int] | None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.graph import Graph
-from warpsmith.planner.epilogues import Epilogue, Offers, around
+from warpsmith.planner.epilogues import Epilogue, Offers, around, made_before
 from warpsmith.planner.segment import Segments
 
 
@@ -39,7 +39,7 @@ def _meet_in_a_kernel(segments: Segments, offers: Offers, first: int) -> bool:
     positions, sinks = offers.largest(first)
     if not set.intersection(set(positions), *(_behind(graph, p) for p in products)):
         return False
-    operands = frozenset(t for p in products for t in graph.sources(p) if t in graph.maker)
+    operands = frozenset(t for p in products for t in made_before(graph, p))
     stored = around(graph, Epilogue(positions, sinks, operands), offers.crossing)
     return segments.of(sinks, stored).taken_by("matmul")
 

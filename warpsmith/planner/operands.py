@@ -16,13 +16,15 @@ from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.memory_format import MemoryFormat
+from warpsmith.ir.reads import stretch_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
+from warpsmith.planner.halves import halves_of
 from warpsmith.planner.prologues import computed_operands
 from warpsmith.schedulers.matmul.applicability import majors
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import unfit_rows
-from warpsmith.schedulers.matmul.shape import concrete_order
+from warpsmith.schedulers.matmul.shape import concrete_order, memory_of
 from warpsmith.schedulers.matmul_by_threads.model import product_us, sizes_of
 from warpsmith.schedulers.padding import padded as with_padding
 from warpsmith.schedulers.problem import Problem
@@ -41,11 +43,13 @@ class Packing:
         copies: (number of a product's result, 0 or 1 for the operand) that are copied first.
         padded: numbers of computed operands whose rows are padded where they are stored.
         computed: numbers of operands that their product's kernel computes itself.
+        halves: numbers of the results of products that become two, of halves of the second operand.
     """
 
     copies: frozenset[tuple[int, int]] = frozenset()
     padded: frozenset[int] = frozenset()
     computed: frozenset[int] = frozenset()
+    halves: frozenset[int] = frozenset()
 
 
 NO_PACKING = Packing()
@@ -111,7 +115,9 @@ def packing(graph: Graph, problem: Problem) -> Packing:
         if (own or pads) and _pays(operation, atom, own, problem):
             copies |= {(operation.output.number, place) for place in own}
             padded |= set(pads)
-    return Packing(frozenset(copies), frozenset(padded), frozenset(computed))
+    busy = {number for number, _ in copies}
+    halves = frozenset(half for half in halves_of(graph, problem) if half not in busy)
+    return Packing(frozenset(copies), frozenset(padded), frozenset(computed), halves)
 
 
 def copy_operands(fusion: Fusion, chosen: Packing) -> frozenset[int]:
@@ -148,12 +154,13 @@ def _operands(product: Matmul) -> Iterator[tuple[TensorView, int]]:
 def _is_free(operand: TensorView) -> bool:
     """Whether the plan decides how the operand lies in memory."""
     computed = operand.definition is not None and not operand.is_output
+    computed = computed and stretch_of(operand) is None
     return computed and operand.stride_order is None
 
 
 def _fits(product: Matmul, place: int, atom: Atom, problem: Problem) -> bool:
     """Whether the TMA unit and tensor cores take operand 0 or 1 as it lies in memory."""
-    operand = (product.a, product.b)[place]
+    operand = memory_of((product.a, product.b)[place])
     order = concrete_order(operand)
     if not order or product.axes[place][order[-1]] not in majors(product, place, atom):
         return False

@@ -6,6 +6,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, ParallelType
 from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.reads import stretch_of
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
 
@@ -46,8 +47,11 @@ def load_chunks(tensor: TensorView, chunks: bool = True) -> TensorView:
 
 
 def copied_source(tensor: TensorView) -> TensorView | None:
-    """The tensor that this one is a copy of; None where it is an input or computed."""
+    """The tensor that this one is a copy of, or a copy of a stretch of; None for any other."""
     definition = tensor.definition
+    stretch = stretch_of(tensor)
+    if stretch is not None:
+        return stretch.sources[0]
     if not isinstance(definition, Pointwise) or definition.op != "set":
         return None
     (source,) = definition.inputs

@@ -8,6 +8,7 @@ from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_inputs
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
+from warpsmith.ir.reads import Read, at, start_and_step, stretch_of
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.matmul import prologues
 from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
@@ -18,6 +19,7 @@ from warpsmith.schedulers.matmul.shape import (
     is_computed,
     memory_of,
     shape_of,
+    tiles_of,
 )
 from warpsmith.targets.atoms import Atom, Unit
 from warpsmith.targets.target import Target
@@ -93,6 +95,8 @@ def _operands(fusion: Program, product: Matmul, target: Target) -> str:
             return f"{operand.name}, an operand of its product, is {operand.dtype.value}"
         if operand in computed and (refused := prologues.refusal(fusion, product, operand)):
             return refused
+        if refused := _no_stretch(product, which):
+            return refused
         memory = memory_of(operand)
         order = concrete_order(memory)
         lies = fastest_of(product, which) in majors(product, which, atom)
@@ -101,6 +105,27 @@ def _operands(fusion: Program, product: Matmul, target: Target) -> str:
             return f"{memory.name}, an operand of its product, is not contiguous along {ways}"
         if len(order) > MAP_RANK and not all(memory.contiguity[d] for d in order):
             return f"{memory.name}, an operand of its product, has {len(order)} dimensions apart"
+    return ""
+
+
+def _no_stretch(product: Matmul, which: int) -> str:
+    """Why the TMA unit cannot load an operand that is a stretch of a tensor: it reads 0 where that
+    ends, not the stretch, and takes neighbours alone along the fastest dimension.
+    """
+    operand, axes = product.operands[which], product.axes[which]
+    for tensor in tiles_of(operand):
+        stretch = stretch_of(tensor)
+        if stretch is None:
+            continue
+        (source,), (places,) = stretch.sources, stretch.places
+        summed = axes.index(len(product.output.root) - 1)
+        whole = source.shape_axes[summed].extent == tensor.root[summed].extent
+        if is_computed(operand) or not whole or places[summed] != at(summed):
+            return f"{operand.name}, an operand of its product, is a part of {source.name} along k"
+        fastest = concrete_order(source)[-1]
+        walked = start_and_step(places[fastest], fastest)
+        if walked is None or walked[1] > 1:
+            return f"{operand.name}, an operand of its product, has no neighbours in {source.name}"
     return ""
 
 
@@ -129,7 +154,7 @@ def _results(fusion: Program, products: list[Matmul]) -> str:
     """Why what is computed from products, and beside them, does not fit their loops."""
     product, *_ = products
     others = _beside(fusion, products)
-    if not all(map(_is_pointwise, others)):
+    if not all(_is_pointwise(other) or _is_small_read(other, product) for other in others):
         return "it has other operations than pointwise ones beside the product"
     domains = DomainMap(fusion)
     wanted = _dimensions(domains, product.output)
@@ -165,6 +190,13 @@ def _is_pointwise(operation: Operation) -> bool:
         counts = isinstance(operation.source.definition, Iota)
         return operation.kind in MOVES or (operation.kind == "reshape" and counts)
     return isinstance(operation, Pointwise | Full | Iota)
+
+
+def _is_small_read(operation: Operation, product: Matmul) -> bool:
+    """Whether it reads, at places that sizes alone say, what rows or columns share."""
+    if not isinstance(operation, Read) or operation.indices:
+        return False
+    return len(concrete_order(operation.output)) < len(concrete_order(product.output))
 
 
 def _covered(domains: DomainMap, product: TensorView, others: list[TensorView]) -> str:

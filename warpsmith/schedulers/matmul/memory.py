@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
+from warpsmith.ir.reads import start_and_step, stretch_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
@@ -15,7 +16,14 @@ from warpsmith.schedule.products import FRAGMENTS
 from warpsmith.schedulers.caching import in_memory
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried
-from warpsmith.schedulers.matmul.shape import Shape, concrete_order, places_of, shape_of, sources_of
+from warpsmith.schedulers.matmul.shape import (
+    Shape,
+    concrete_order,
+    places_of,
+    shape_of,
+    sources_of,
+    tiles_of,
+)
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
 
@@ -43,6 +51,19 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
                 f"{tensor.name} has {what}, and the TMA unit, which feeds tensor cores, takes "
                 f"multiples of {TMA_BYTES}"
             )
+    return next(filter(None, (_late(operand, problem) for operand in operands)), "")
+
+
+def _late(operand: TensorView, problem: Problem) -> str:
+    """Why boxes of a stretch of a tensor begin at no multiples of 16 bytes; empty where they do."""
+    for tensor in tiles_of(operand):
+        stretch = stretch_of(tensor)
+        if stretch is not None:
+            (source,), (places,) = stretch.sources, stretch.places
+            fastest = concrete_order(source)[-1]
+            walked = start_and_step(places[fastest], fastest)
+            if walked is not None and problem.size(walked[0]) * source.dtype.size % TMA_BYTES:
+                return f"{tensor.name} begins within {TMA_BYTES} bytes of {source.name}"
     return ""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.reads import stretch_of
 from warpsmith.ir.tensor import TensorView
 
 
@@ -68,7 +69,9 @@ def is_turned(product: Matmul, which: int) -> bool:
 
 
 def memory_of(operand: TensorView) -> TensorView:
-    """The tensor in global memory that an operand is, is a copy of, or is computed from first."""
+    """The tensor in global memory that an operand is, of which it is a copy or a stretch, or from
+    which it is computed first.
+    """
     return next(iter(sources_of(operand)), operand)
 
 
@@ -91,8 +94,11 @@ def _loads(operand: TensorView) -> Iterator[tuple[TensorView, TensorView]]:
     while pending:
         tensor, reader = pending.pop()
         definition = tensor.definition
+        stretch = stretch_of(tensor)
         if definition is None:
             yield tensor, reader
+        elif stretch is not None:
+            yield stretch.sources[0], tensor
         elif isinstance(definition, Pointwise) and tensor not in seen:
             seen.add(tensor)
             sources = tensor_inputs(definition)[::-1]
@@ -100,9 +106,9 @@ def _loads(operand: TensorView) -> Iterator[tuple[TensorView, TensorView]]:
 
 
 def is_computed(operand: TensorView) -> bool:
-    """Whether an operand is more than a tensor in global memory, or a copy of one."""
+    """Whether an operand is more than a tensor in global memory, or a copy or a stretch of one."""
     definition = operand.definition
-    if definition is None:
+    if definition is None or stretch_of(operand) is not None:
         return False
     copied = isinstance(definition, Pointwise) and definition.op == "set"
     return not copied or any(is_computed(source) for source in tensor_inputs(definition))
