@@ -73,6 +73,7 @@ def programs() -> tuple[Program, ...]:
         Program("floats", (), _floats, _eager_floats),
         Program("before_and_after", ("n",), _before_and_after, _eager_before_and_after),
         Program("swiglu", ("nk",), _swiglu, _eager_swiglu),
+        Program("swiglu_of_one", (), _swiglu_of_one, _eager_swiglu_of_one),
         Program("dropout_residual", ("mn",), _dropout_residual, _eager_dropout_residual),
     )
 
@@ -136,6 +137,21 @@ def _eager_swiglu(x: Any, w: Any, other: Any) -> Any:
     from torch.nn import functional
 
     return functional.silu(functional.linear(x, w)) * functional.linear(x, other)
+
+
+def _swiglu_of_one(x: Any, w: Any) -> Any:
+    """Of the halves of one weight, of as many columns together as the plain product has."""
+    from warpsmith import ops
+
+    a, b = ops.chunk(ops.linear(x, w), 2, -1)
+    return ops.mul(ops.silu(a), b)
+
+
+def _eager_swiglu_of_one(x: Any, w: Any) -> Any:
+    from torch.nn import functional
+
+    a, b = functional.linear(x, w).chunk(2, -1)
+    return functional.silu(a) * b
 
 
 def _dropout_residual(x: Any, w: Any, residual: Any) -> Any:

@@ -36,6 +36,7 @@ from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
+from warpsmith.schedulers.reshapes import cancel_reshapes
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import (
     ROW_SCHEDULERS,
@@ -409,6 +410,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     """
     better = fusion.draft()
     rely_on(better, dimensions)
+    cancel_reshapes(better)
     rewrite(better)
     read_through(better)
     add_narrow_forms(better)

@@ -120,7 +120,11 @@ def _no_stretch(product: Matmul, which: int) -> str:
         (source,), (places,) = stretch.sources, stretch.places
         summed = axes.index(len(product.output.root) - 1)
         whole = source.shape_axes[summed].extent == tensor.root[summed].extent
-        if is_computed(operand) or not whole or places[summed] != at(summed):
+        if is_computed(operand):
+            return (
+                f"{operand.name}, an operand of its product, is computed of a part of {source.name}"
+            )
+        if not whole or places[summed] != at(summed):
             return f"{operand.name}, an operand of its product, is a part of {source.name} along k"
         fastest = concrete_order(source)[-1]
         walked = start_and_step(places[fastest], fastest)

@@ -1,0 +1,86 @@
+"""What is computed between a reshape of a product and the one back needs none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from warpsmith import DataType, FusionDefinition, knobs, ops
+from warpsmith.ir.fusion import Fusion
+from warpsmith.schedulers.reshapes import cancel_reshapes
+
+B, S, N, K = 3, 24, 40, 64
+RNG = np.random.default_rng(3)
+X, W, BIAS, DOWN = (
+    RNG.integers(-2, 3, shape).astype(ml_dtypes.bfloat16)
+    for shape in ((B * S, K), (2 * N, K), (2 * N,), (16, N))
+)
+
+
+def wide(x: Any, w: Any) -> Any:
+    return ops.reshape(ops.linear(x, w), [B, S, 2 * N])
+
+
+def back(y: Any, down: Any) -> Any:
+    return ops.linear(ops.reshape(y, [B * S, N]), down)
+
+
+def gated(x: Any, w: Any, bias: Any, down: Any) -> Any:
+    a, b = ops.chunk(wide(x, w) + bias, 2, -1)
+    return back(ops.relu(a) * b, down)
+
+
+def two_weights(x: Any, w: Any, bias: Any, down: Any) -> Any:
+    top, bottom = ops.slice(w, [None, None], [N, None]), ops.slice(w, [N, None], [None, None])
+    a, b = (ops.reshape(ops.linear(x, part), [B, S, N]) for part in (top, bottom))
+    first, second = ops.slice(bias, [None], [N]), ops.slice(bias, [N], [None])
+    return back(ops.relu(a + first) * (b + second), down)
+
+
+def kept(x: Any, w: Any, bias: Any, down: Any) -> Any:
+    """What is between is a result."""
+    a, b = ops.chunk(wide(x, w) + bias, 2, -1)
+    y = ops.relu(a) * b
+    return back(y, down), y
+
+
+def by_batch(x: Any, w: Any, bias: Any, down: Any) -> Any:
+    """What is between depends on a dimension that there is only there."""
+    a, b = ops.chunk(wide(x, w) + bias, 2, -1)
+    counted = ops.cast(ops.iota(B, fusion=Fusion.of(x)), DataType.BFloat16)
+    numbers = ops.reshape(counted, [B, 1, 1])
+    return back(ops.relu(a) * b + 0 * numbers, down)
+
+
+def defined(program: Any) -> FusionDefinition:
+    with FusionDefinition() as fd:
+        shapes = [list(tensor.shape) for tensor in (X, W, BIAS, DOWN)]
+        made = program(*(fd.define_tensor(s, True, DataType.BFloat16) for s in shapes))
+        for output in made if isinstance(made, tuple) else [made]:
+            fd.add_output(output)
+    return fd
+
+
+@pytest.mark.parametrize("program", [gated, two_weights])
+def test_the_kernel_of_the_product_has_what_is_between(program: Any) -> None:
+    h = X.astype(np.float64) @ W.astype(np.float64).T + BIAS.astype(np.float64)
+    y = np.maximum(h[:, :N], 0) * h[:, N:]
+    wanted = y.astype(ml_dtypes.bfloat16).astype(np.float64) @ DOWN.astype(np.float64).T
+    fd = defined(program)
+    with knobs.scope(device="sim"):
+        (found,) = fd.execute([X, W, BIAS, DOWN])
+    lines = [line.split() for line in fd.explain().splitlines()]
+    assert [line[1] for line in lines if line[:1] == ["scheduler"]] == ["matmul", "matmul"]
+    error = np.abs(np.asarray(found, np.float64) - wanted).max() / np.abs(wanted).max()
+    assert error < 2**-7
+
+
+@pytest.mark.parametrize("program", [kept, by_batch])
+def test_what_others_need_or_what_has_other_dimensions_stays(program: Any) -> None:
+    fusion = defined(program).fusion
+    draft = fusion.draft()
+    cancel_reshapes(draft)
+    assert [type(op) for op in draft.operations] == [type(op) for op in fusion.operations]

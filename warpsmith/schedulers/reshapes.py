@@ -1,0 +1,169 @@
+"""Pointwise work between a reshape of a product and the one back: done in the product's dimensions.
+
+Layers of models multiply rows of `[batch * length, width]`, and compute on `[batch, length, width]`
+in between. No kernel of a product reshapes, but what is computed on each element needs no reshape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import (
+    Matmul,
+    Move,
+    Pointwise,
+    replace_tensor,
+    tensor_inputs,
+    with_values,
+)
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.reads import Read, at
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.substitution import substitute
+from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.ops.broadcasting import add_axes
+from warpsmith.ops.liveness import remove_dead
+
+
+def cancel_reshapes(fusion: Fusion) -> None:
+    """Compute before reshapes what is reshaped back, in place."""
+    back = [op for op in fusion.operations if isinstance(op, Move) and op.kind == "reshape"]
+    found = False
+    for move in back:
+        between = _Between.of(fusion, move)
+        if between is not None:
+            between.replace()
+            found = True
+    if found:
+        remove_dead(fusion)
+
+
+class _Between:
+    """The operations on each element, or on stretches of rows, between reshapes of all dimensions
+    but the last and the one back.
+    """
+
+    def __init__(self, fusion: Fusion, back: Move) -> None:
+        self._fusion, self._back = fusion, back
+        self._inside, self._outside = _extents(back.source), _extents(back.output)
+        self._steps: dict[TensorView, Pointwise | Read] = {}
+        self._made: dict[TensorView, TensorView] = {}
+
+    @staticmethod
+    def of(fusion: Fusion, back: Move) -> _Between | None:
+        """Those before a reshape; None where others need any of them, where they begin with other
+        things than reshapes of that shape and vectors along rows, and where no product is before.
+        """
+        found = _Between(fusion, back)
+        if back.output.is_output or found._inside[-1] != found._outside[-1]:
+            return None
+        pending, multiplied = [back.source], False
+        while pending:
+            tensor = pending.pop()
+            made = tensor.definition
+            if tensor in found._steps:
+                continue
+            if found._is_before(made):
+                assert isinstance(made, Move)
+                multiplied |= any(isinstance(op, Matmul) for op in _elementwise(made.source))
+            elif found._is_step(tensor):
+                assert isinstance(made, Pointwise | Read)
+                found._steps[tensor] = made
+                pending += tensor_inputs(made)
+            elif not _is_vector(tensor):
+                return None
+        own = {*found._steps.values(), back}
+        alone = all(
+            not tensor.is_output and own.issuperset(fusion.uses(tensor)) for tensor in found._steps
+        )
+        return found if multiplied and alone and found._steps else None
+
+    def replace(self) -> None:
+        """Have what reads the reshape back read what is computed before the first reshapes."""
+        value, output = self._before(self._back.source), self._back.output
+        for use in self._fusion.uses(output):
+            self._fusion.replace(use, replace_tensor(use, output, value))
+
+    def _is_before(self, made: Operation | None) -> bool:
+        """Whether an operation is a reshape from the dimensions that there are in the end."""
+        if not (isinstance(made, Move) and made.kind == "reshape"):
+            return False
+        (*shape, last), (*wide, same) = _extents(made.source), _extents(made.output)
+        return last == same and (shape, wide) == (self._outside[:-1], self._inside[:-1])
+
+    def _is_step(self, tensor: TensorView) -> bool:
+        """Whether a tensor's elements are computed one by one, or are a stretch of each row."""
+        made, rank = tensor.definition, len(self._inside)
+        if _extents(tensor)[:-1] != self._inside[:-1]:
+            return False
+        if isinstance(made, Read):
+            places = made.places[0][:-1]
+            stretch = made.insides == (integers.TRUE,) and not made.indices
+            return stretch and all(place == at(d) for d, place in enumerate(places))
+        return isinstance(made, Pointwise) and len(tensor.shape_axes) == rank
+
+    def _before(self, tensor: TensorView) -> TensorView:
+        if tensor not in self._made:
+            self._made[tensor] = self._computed(tensor)
+        return self._made[tensor]
+
+    def _computed(self, tensor: TensorView) -> TensorView:
+        made, step = tensor.definition, self._steps.get(tensor)
+        if step is None:
+            assert isinstance(made, Move)
+            return made.source if made.kind == "reshape" else self._in_front(made.source)
+        inputs = [self._before(v) if isinstance(v, TensorView) else v for v in step.inputs]
+        *outer, _ = self._back.output.shape_axes
+        last = tensor.shape_axes[-1]
+        axes = (*(IterDomain(a.extent, a.kind) for a in outer), IterDomain(last.extent, last.kind))
+        output = self._fusion.tensor(tensor.dtype, axes)
+        output.narrow = tensor.narrow
+        if isinstance(step, Read):
+            rank = len(outer)
+            place = substitute(step.places[0][-1], {at(len(self._inside) - 1): at(rank)})
+            places = (*map(at, range(rank)), place)
+            (source,) = (v for v in inputs[:1] if isinstance(v, TensorView))
+            moved: Operation = replace(step, sources=(source,), places=(places,), output=output)
+        else:
+            moved = with_values(step, inputs, [output])
+        self._fusion.insert_before(self._back, moved)
+        return output
+
+    def _in_front(self, vector: TensorView) -> TensorView:
+        """A vector along rows, with dimensions of 1 in front of it."""
+        operations = self._fusion.operations
+        count = len(operations)
+        wide = add_axes(vector, [*[True] * (len(self._outside) - 1), False])
+        made = operations[count:]
+        del operations[count:]
+        place = operations.index(self._back)
+        operations[place:place] = made
+        return wide
+
+
+def _is_vector(tensor: TensorView) -> bool:
+    """Whether a tensor has a last dimension alone."""
+    made, outer = tensor.definition, tensor.shape_axes[:-1]
+    vector = isinstance(made, Move) and made.kind == "broadcast" and made.source.rank == 1
+    return vector and all(axis.is_broadcast for axis in outer)
+
+
+def _extents(tensor: TensorView) -> list[Expr]:
+    return [integers.ONE if axis.is_broadcast else axis.extent for axis in tensor.shape_axes]
+
+
+def _elementwise(tensor: TensorView) -> Iterator[Operation]:
+    """What makes the elements of a tensor, one by one, and what comes before these operations."""
+    pending, seen = [tensor], {tensor}
+    while pending:
+        made = pending.pop().definition
+        if made is None:
+            continue
+        yield made
+        if isinstance(made, Pointwise):
+            fresh = [source for source in tensor_inputs(made) if source not in seen]
+            seen.update(fresh)
+            pending += fresh
