@@ -95,6 +95,13 @@ class Read:
         return tuple(map(Part, self.sources, self.places, self.insides))
 
     @property
+    def is_one(self) -> bool:
+        """Whether it is of all elements of a result, from one tensor, at places that sizes alone
+        say.
+        """
+        return not self.indices and self.insides == (integers.TRUE,)
+
+    @property
     def inputs(self) -> tuple[Value, ...]:
         filled = () if self.fill is None else (self.fill,)
         places = (place for part in self.places for place in part)
@@ -158,12 +165,11 @@ def stretch_of(tensor: TensorView) -> Read | None:
     dimension; None for any other tensor.
     """
     read = tensor.definition
-    if not isinstance(read, Read) or read.indices or read.fill is not None:
+    if not (isinstance(read, Read) and read.is_one):
         return None
-    if read.insides != (integers.TRUE,) or read.sources[0].definition is not None:
-        return None
-    even = all(start_and_step(place, k) is not None for k, place in enumerate(read.places[0]))
-    return read if even and read.sources[0].rank == tensor.rank else None
+    (source,), (places,) = read.sources, read.places
+    even = all(start_and_step(place, k) is not None for k, place in enumerate(places))
+    return read if even and source.definition is None and source.rank == tensor.rank else None
 
 
 def start_and_step(place: Expr, dimension: int) -> tuple[Expr, int] | None:

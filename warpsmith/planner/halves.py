@@ -42,14 +42,13 @@ def halves_of(graph: Graph, problem: Problem) -> Iterator[int]:
     """Numbers of the results of such products that take less time as two, in one kernel with what
     follows both, than as one whose result another kernel reads.
     """
-    fusion = graph.fusion
-    for product in (op for op in fusion.operations if isinstance(op, Matmul)):
-        atom, (reads, _) = atom_for(product, problem.target.family.atoms), _split(fusion, product)
+    for product in (op for op in graph.operations if isinstance(op, Matmul)):
+        atom, (reads, _) = atom_for(product, problem.target.family.atoms), _split(graph, product)
         if atom is None or not reads or not _fits(product, reads, problem):
             continue
         batches, m, n, k = sizes_of(product, problem)
         *_, last = reads[0].output.root
-        half, behind = problem.size(last.extent), counted(_behind(fusion, reads[0].output))
+        half, behind = problem.size(last.extent), counted(_behind(graph, reads[0].output))
         whole = Work(m=m, n=n, k=k, batches=batches, element=atom.size)
         gated = replace(whole, n=half, products=2, operations=behind)
         ways = [whole]
@@ -76,26 +75,28 @@ def _fits(product: Matmul, reads: Sequence[Read], problem: Problem) -> bool:
 
 def split_halves(fusion: Fusion, chosen: Collection[int]) -> None:
     """Have products of these results be two, in place."""
-    for product in [op for op in fusion.operations if isinstance(op, Matmul)]:
+    if not chosen:
+        return
+    graph = Graph.of(fusion)
+    for product in [op for op in graph.operations if isinstance(op, Matmul)]:
         if product.output.number in chosen:
-            reads, between = _split(fusion, product)
+            reads, between = _split(graph, product)
             for read in reads:
                 _Half(fusion, product, read, between).replace()
-    if chosen:
-        remove_dead(fusion)
-        read_through(fusion)
-        add_narrow_forms(fusion)
+    remove_dead(fusion)
+    read_through(fusion)
+    add_narrow_forms(fusion)
 
 
-def _split(fusion: Fusion, product: Matmul) -> tuple[tuple[Read, ...], frozenset[TensorView]]:
+def _split(graph: Graph, product: Matmul) -> tuple[tuple[Read, ...], frozenset[TensorView]]:
     """The two reads of such a product, and what is between; nothing for any other product."""
-    reads, between = _stretches(fusion, product)
-    if len(reads) != 2 or product.ends is not None or not _is_split(fusion, product, reads):
+    reads, between = _stretches(graph, product)
+    if len(reads) != 2 or product.ends is not None or not _is_split(graph, product, reads):
         return (), frozenset()
     return reads, between
 
 
-def _stretches(fusion: Fusion, product: Matmul) -> tuple[tuple[Read, ...], frozenset[TensorView]]:
+def _stretches(graph: Graph, product: Matmul) -> tuple[tuple[Read, ...], frozenset[TensorView]]:
     """The reads of a product, and what is computed of its elements before; nothing where anything
     else than reads needs that.
     """
@@ -107,8 +108,8 @@ def _stretches(fusion: Fusion, product: Matmul) -> tuple[tuple[Read, ...], froze
         between.add(tensor)
         if tensor.is_output or len(between) > MOST_REPEATED:
             return (), frozenset()
-        for use in fusion.uses(tensor):
-            if isinstance(use, Read) and use.insides == (integers.TRUE,) and not use.indices:
+        for use in graph.uses(tensor):
+            if isinstance(use, Read) and use.is_one:
                 reads.append(use)
             elif isinstance(use, Pointwise) and use.output.rank == tensor.rank:
                 if use.output not in between:
@@ -118,7 +119,7 @@ def _stretches(fusion: Fusion, product: Matmul) -> tuple[tuple[Read, ...], froze
     return tuple(dict.fromkeys(reads)), frozenset(between)
 
 
-def _is_split(fusion: Fusion, product: Matmul, reads: tuple[Read, ...]) -> bool:
+def _is_split(graph: Graph, product: Matmul, reads: tuple[Read, ...]) -> bool:
     """Whether reads are stretches of columns alone, of which something is computed together, and
     the TMA unit reads those of the weight.
     """
@@ -133,15 +134,15 @@ def _is_split(fusion: Fusion, product: Matmul, reads: tuple[Read, ...]) -> bool:
             return False
         if walked[1] > 1 and axes[order[-1]] == columns:
             return False
-    first, second = (set(_behind(fusion, read.output)) for read in reads)
+    first, second = (set(_behind(graph, read.output)) for read in reads)
     return not first.isdisjoint(second)
 
 
-def _behind(fusion: Fusion, tensor: TensorView) -> Iterator[Pointwise | Move]:
+def _behind(graph: Graph, tensor: TensorView) -> Iterator[Pointwise | Move]:
     """The operations on the elements of a tensor."""
     pending, seen = [tensor], {tensor}
     while pending:
-        for use in fusion.uses(pending.pop()):
+        for use in graph.uses(pending.pop()):
             if isinstance(use, Pointwise | Move) and use.output not in seen:
                 seen.add(use.output)
                 pending.append(use.output)

@@ -170,13 +170,8 @@ def _steps(tensor: TensorView) -> Iterator[Pointwise | None]:
                 yield from _steps(value)
     elif isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
         yield from _steps(made.source)
-    elif not (isinstance(made, Read) and _is_one(made)):
+    elif not (isinstance(made, Read) and made.is_one):
         yield None
-
-
-def _is_one(read: Read) -> bool:
-    """Whether it is a read of one tensor, of which sizes alone say the places."""
-    return not read.indices and read.insides == (integers.TRUE,)
 
 
 def _compute(fusion: Fusion, read: Read) -> None:
@@ -204,7 +199,7 @@ def _at(fusion: Fusion, read: Read, part: Part, tensor: TensorView) -> TensorVie
     if isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
         inner = _before(made, Part(tensor, part.places, part.inside))
         return _at(fusion, read, inner, made.source)
-    if isinstance(made, Read) and _is_one(made) and not tensor.is_output:
+    if isinstance(made, Read) and made.is_one and not tensor.is_output:
         inner = _of_both(part, made.parts[0])
         return _at(fusion, read, inner, made.sources[0])
     output = fusion.tensor(

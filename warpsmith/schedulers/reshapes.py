@@ -20,6 +20,7 @@ from warpsmith.ir.exprs import (
     with_values,
 )
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.reads import Read, at
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.substitution import substitute
@@ -29,16 +30,48 @@ from warpsmith.ops.liveness import remove_dead
 
 
 def cancel_reshapes(fusion: Fusion) -> None:
-    """Compute before reshapes what is reshaped back, in place."""
+    """Compute before reshapes what is reshaped back, in place; what reshapes alike does so once."""
+    _share(fusion)
     back = [op for op in fusion.operations if isinstance(op, Move) and op.kind == "reshape"]
+    readers = readers_of(fusion.operations)
     found = False
     for move in back:
-        between = _Between.of(fusion, move)
+        between = _Between.of(fusion, move, readers)
         if between is not None:
             between.replace()
-            found = True
+            readers, found = readers_of(fusion.operations), True
     if found:
         remove_dead(fusion)
+
+
+def _share(fusion: Fusion) -> None:
+    """Have equal reshapes of one tensor, and casts of these, be one: the products of a layer then
+    have one left operand.
+    """
+    known: dict[object, TensorView] = {}
+    for output in [op.outputs[0] for op in fusion.operations]:
+        operation = output.definition  # others may have been put in its place
+        assert operation is not None
+        if output.is_output or not (_is_reshape(operation) or _rounds_a_reshape(operation)):
+            continue
+        (source,) = tensor_inputs(operation)
+        key = (type(operation), source, output.dtype, output.narrow, tuple(_extents(output)))
+        first = known.setdefault(key, output)
+        if first is not output:
+            for use in fusion.uses(output):
+                fusion.replace(use, replace_tensor(use, output, first))
+            fusion.operations.remove(operation)
+
+
+def _is_reshape(operation: Operation | None) -> bool:
+    return isinstance(operation, Move) and operation.kind == "reshape"
+
+
+def _rounds_a_reshape(operation: Operation) -> bool:
+    """Whether it is a cast of what is reshaped."""
+    if not (isinstance(operation, Pointwise) and operation.op == "cast"):
+        return False
+    return any(_is_reshape(source.definition) for source in tensor_inputs(operation))
 
 
 class _Between:
@@ -53,7 +86,7 @@ class _Between:
         self._made: dict[TensorView, TensorView] = {}
 
     @staticmethod
-    def of(fusion: Fusion, back: Move) -> _Between | None:
+    def of(fusion: Fusion, back: Move, readers: Readers) -> _Between | None:
         """Those before a reshape; None where others need any of them, where they begin with other
         things than reshapes of that shape and vectors along rows, and where no product is before.
         """
@@ -77,7 +110,8 @@ class _Between:
                 return None
         own = {*found._steps.values(), back}
         alone = all(
-            not tensor.is_output and own.issuperset(fusion.uses(tensor)) for tensor in found._steps
+            not tensor.is_output and own.issuperset(readers.get(tensor, ()))
+            for tensor in found._steps
         )
         return found if multiplied and alone and found._steps else None
 
@@ -89,7 +123,7 @@ class _Between:
 
     def _is_before(self, made: Operation | None) -> bool:
         """Whether an operation is a reshape from the dimensions that there are in the end."""
-        if not (isinstance(made, Move) and made.kind == "reshape"):
+        if not (isinstance(made, Move) and _is_reshape(made)):
             return False
         (*shape, last), (*wide, same) = _extents(made.source), _extents(made.output)
         return last == same and (shape, wide) == (self._outside[:-1], self._inside[:-1])
@@ -101,8 +135,7 @@ class _Between:
             return False
         if isinstance(made, Read):
             places = made.places[0][:-1]
-            stretch = made.insides == (integers.TRUE,) and not made.indices
-            return stretch and all(place == at(d) for d, place in enumerate(places))
+            return made.is_one and all(place == at(d) for d, place in enumerate(places))
         return isinstance(made, Pointwise) and len(tensor.shape_axes) == rank
 
     def _before(self, tensor: TensorView) -> TensorView:
