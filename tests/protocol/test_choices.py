@@ -19,6 +19,7 @@ from warpsmith.kernel.nodes import If, Let, Statement
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.protocol.check import check
+from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
@@ -35,7 +36,8 @@ def grouped() -> Kernel:
         ends = fd.define_tensor([-1], True, DataType.Int)
         fd.add_output(fd.ops.grouped_matmul(x, w, ends))
     candidate = select(fd.fusion, H200)
-    params, _ = candidate.choose(Problem(values=SIZES, alignment={}, target=H200))
+    ranked = heuristic.ranked(candidate.fusion, Problem(values=SIZES, alignment={}, target=H200))
+    params = next(params for params, _ in ranked if params.dynamic)  # groups in turns skip none
     return lower(candidate.scheduled(params), "k", DataType.Int32, target=H200)
 
 
