@@ -72,8 +72,8 @@ def test_floor_divide(dtype: DataType) -> None:
 
 
 def test_floor_divide_by_zero_and_beyond() -> None:
-    a = torch.tensor([1.0, -1.0, 0.0, 7.0, 1e30, 5.9])
-    b = torch.tensor([0.0, 0.0, 0.0, torch.inf, 3.0, -0.1])
+    a = torch.tensor([1.0, -1.0, 0.0, 7.0, -7.0, 7.0, -7.0, torch.inf, 1e30, 5.9])
+    b = torch.tensor([0.0, 0.0, 0.0, torch.inf, torch.inf, -torch.inf, -torch.inf, 2.0, 3.0, -0.1])
     check(ops.floor_divide, torch.floor_divide, a, b)
 
 

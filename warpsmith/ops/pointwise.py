@@ -293,14 +293,15 @@ def floor_divide(lhs: Operand, rhs: Operand) -> Value:
     scalars = [v for v in values if isinstance(v, Expr) and v.dtype.is_int]
     if len(scalars) == 2:  # sizes stay sizes
         return operator("floordiv", *scalars)
-    remainder_ = apply("remainder", lhs, rhs)
-    if isinstance(remainder_, TensorView) and not remainder_.dtype.is_float:
-        inexact = apply("ne", remainder_, apply("fmod", lhs, rhs))  # and of different signs
-        return apply("sub", apply("div", lhs, rhs), inexact)
-    whole = apply("div", apply("sub", lhs, remainder_), rhs)
-    if not whole.dtype.is_float:
-        return whole
-    return apply("where", apply("eq", rhs, 0), apply("div", lhs, rhs), apply("round", whole))
+    rest = apply("fmod", lhs, rhs)
+    whole = apply("div", lhs, rhs)
+    if rest.dtype.is_float:
+        whole = apply("round", apply("div", apply("sub", lhs, rest), rhs))
+    differ = apply("ne", apply("lt", rest, 0), apply("lt", rhs, 0))  # in sign
+    below = apply("sub", whole, apply("logical_and", apply("ne", rest, 0), differ))
+    if not rest.dtype.is_float:
+        return below
+    return apply("where", apply("eq", rhs, 0), apply("div", lhs, rhs), below)
 
 
 def set(arg: T) -> T:
