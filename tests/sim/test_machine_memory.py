@@ -206,6 +206,20 @@ def test_select_takes_undefined_bits_of_the_chosen_arm_only() -> None:
     assert found(f"selp.u32 %r0, 1, 2, %p5; {STORE}") == {"uninitialized"}
 
 
+def test_a_mask_takes_the_undefined_half_of_a_register_away() -> None:
+    """As NVRTC asks whether both numbers of a division of 64 bits have 32 bits only."""
+    store = "cvt.u32.u64 %r0, %d1;" + STORE
+    for halves, mask in (("{%r5, %lane}", -(1 << 32)), ("{%lane, %r5}", (1 << 32) - 1)):
+        pack = f"mov.b64 %d2, {halves}; mov.b64 %d0, %d2;"
+        clean(f"{pack} and.b64 %d1, %d0, {mask}; {store}")
+        assert found(f"{pack} and.b64 %d1, %d0, {mask ^ -1}; {store}") == {"uninitialized"}
+        assert found(f"{pack} add.u64 %d1, %d0, 1; {store}") == {"uninitialized"}
+    clean(f"mov.b64 %d0, {{%r5, %lane}}; mov.b64 {{%r6, %r0}}, %d0; {STORE}")
+    assert found(f"mov.b64 %d0, {{%r5, %lane}}; mov.b64 {{%r0, %r6}}, %d0; {STORE}") == {
+        "uninitialized"
+    }
+
+
 def test_undefined_address_of_a_store() -> None:
     assert "uninitialized" in found("st.global.u32 [%d5], %lane;")
 

@@ -53,7 +53,9 @@ void run_mov(warp *w, const insn *in, u32 mask) {
         w->undefined[to->index] = w->undefined[from->index];
         return;
     }
+    u32 known[2] = {known_half_of(w, in, 1, 0), known_half_of(w, in, 1, 1)};
     define(w, in, 0, mask, undefined_of(w, in, 1), reg ? w->origin[from->index] : 0);
+    for (u32 half = 0; half < 2; half++) define_half(w, in, 0, mask, half, known[half]);
 }
 
 void run_pack(warp *w, const insn *in, u32 mask) {
@@ -63,7 +65,7 @@ void run_pack(warp *w, const insn *in, u32 mask) {
     u64 part_mask = width >= 64 ? ~0ull : (1ull << width) - 1;
     if (pack) {
         row packed = {0};
-        u32 undefined = 0, origin = 0;
+        u32 undefined = 0, origin = 0, halves[2] = {0};
         for (u32 p = 0; p < parts; p++) {
             row scratch;
             const u64 *a = source(w, in, 1 + p, scratch, mask);
@@ -72,21 +74,25 @@ void run_pack(warp *w, const insn *in, u32 mask) {
             u32 bad = undefined_of(w, in, 1 + p);
             if (bad) origin = w->origin[operand_at(w, in, 1 + p)->index];
             undefined |= bad;
+            halves[p * width / 32] |= bad;
         }
         u64 *d = destination(w, in, 0);
         if (d) FOR_LANES(lane, mask) d[lane] = packed[lane];
         define(w, in, 0, mask, undefined, origin);
+        for (u32 half = 0; whole == 64 && half < 2; half++)
+            define_half(w, in, 0, mask, half, undefined & ~halves[half]);
         return;
     }
     row scratch, copy;
     memcpy(copy, source(w, in, parts, scratch, mask), sizeof copy);
     u32 undefined = undefined_of(w, in, parts);
+    u32 known[2] = {known_half_of(w, in, parts, 0), known_half_of(w, in, parts, 1)};
     const operand *from = operand_at(w, in, parts);
     u32 origin = from->kind == KIND_REGISTER ? w->origin[from->index] : 0;
     for (u32 p = 0; p < parts; p++) {
         u64 *d = destination(w, in, p);
         if (d) FOR_LANES(lane, mask) d[lane] = copy[lane] >> p * width & part_mask;
-        define(w, in, p, mask, undefined, origin);
+        define(w, in, p, mask, undefined & ~(width <= 32 ? known[p * width / 32] : 0), origin);
     }
 }
 

@@ -35,7 +35,12 @@ u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32
         for (u32 i = 0; i < 3; i++) {
             if (!(of[i] & undefined)) continue;
             memcpy(filled[i], a[i], sizeof filled[i]);
-            FOR_LANES(lane, of[i] & undefined) filled[i][lane] = filling >> i & 1 ? ~0ull : 0;
+            u32 low = known_half_of(w, in, first + i, 0), high = known_half_of(w, in, first + i, 1);
+            FOR_LANES(lane, of[i] & undefined) {
+                u64 bits = (lane_in(low, lane) ? 0 : 0xffffffffull) |
+                           (lane_in(high, lane) ? 0 : ~0ull << 32);
+                filled[i][lane] = (a[i][lane] & ~bits) | (filling >> i & 1 ? bits : 0);
+            }
             b[i] = filled[i];
         }
         u32 carry = w->carry;

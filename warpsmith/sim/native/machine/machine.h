@@ -88,8 +88,12 @@ u64 scalar(warp *w, const insn *in, u32 i, u32 lane); /* the value of one lane *
 u64 address_of(warp *w, const insn *in, u32 i, u32 lane);
 u32 undefined_of(const warp *w, const insn *in, u32 i);
 u32 unsure_of(const warp *w, const insn *in, u32 i);
+/* Of the undefined lanes, those of which the low (0) or high (1) 32 bits are defined. */
+u32 known_half_of(const warp *w, const insn *in, u32 i, u32 half);
 u64 *destination(warp *w, const insn *in, u32 i); /* NULL for a sink */
 void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin);
+/* Say of what was just defined which lanes have a defined half. */
+void define_half(warp *w, const insn *in, u32 i, u32 mask, u32 half, u32 known);
 /* Report lanes of `mask` in which operand `i` holds undefined bits; `what` is its part. */
 void require_defined(warp *w, const insn *in, u32 i, u32 mask, const char *what);
 /* The same of what concerns the lane alone, which may rely on what it wrote in doubt. */

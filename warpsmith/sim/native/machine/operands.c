@@ -88,6 +88,11 @@ u32 unsure_of(const warp *w, const insn *in, u32 i) {
     return reads ? w->undefined[o->index] | w->in_doubt[o->index] : 0;
 }
 
+u32 known_half_of(const warp *w, const insn *in, u32 i, u32 half) {
+    const operand *o = operand_at(w, in, i);
+    return o->kind == KIND_REGISTER ? w->known_half[half][o->index] : 0;
+}
+
 u64 *destination(warp *w, const insn *in, u32 i) {
     const operand *o = operand_at(w, in, i);
     return o->kind == KIND_REGISTER ? w->registers[o->index] : NULL;
@@ -98,6 +103,7 @@ void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin)
     if (o->kind != KIND_REGISTER) return;
     u32 tainted = w->tainted & mask;
     w->undefined[o->index] = (w->undefined[o->index] & ~mask) | ((undefined | w->doubtful) & mask);
+    for (u32 half = 0; half < 2; half++) w->known_half[half][o->index] &= ~mask;
     w->in_doubt[o->index] = (w->in_doubt[o->index] & ~mask) | tainted;
     w->doubts |= tainted;
     if (undefined & mask) w->origin[o->index] = origin;
@@ -106,6 +112,12 @@ void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin)
     check_busy(w, in, o->index, "writes");
     w->busy[o->index] = 0;
     w->touched[o->index] = w->serial;
+}
+
+void define_half(warp *w, const insn *in, u32 i, u32 mask, u32 half, u32 known) {
+    const operand *o = operand_at(w, in, i);
+    if (o->kind == KIND_REGISTER)
+        w->known_half[half][o->index] |= known & mask & ~(w->doubtful | w->tainted);
 }
 
 static void require(warp *w, const insn *in, u32 i, u32 bad, const char *what) {

@@ -17,6 +17,7 @@ void warp_start(cta *c, u32 index) {
     memset(w->registers, 0xa5, registers * sizeof(row));
     w->undefined = malloc(registers * sizeof(u32));
     memset(w->undefined, 0xff, registers * sizeof(u32));
+    for (u32 half = 0; half < 2; half++) w->known_half[half] = calloc(registers, sizeof(u32));
     w->in_doubt = calloc(registers, sizeof(u32));
     w->origin = calloc(registers, sizeof(u32));
     if (m->has_wgmma) {
@@ -36,6 +37,10 @@ void warp_start(cta *c, u32 index) {
 void warp_free(warp *w) {
     free(w->registers);
     free(w->undefined);
+    for (u32 half = 0; half < 2; half++) {
+        free(w->known_half[half]);
+        w->known_half[half] = NULL;
+    }
     free(w->in_doubt);
     free(w->origin);
     free(w->busy);
