@@ -23,7 +23,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.knobs import Knobs
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.cache import CubinCache
-from warpsmith.runtime.heap import give_back
+from warpsmith.runtime.heap import give_back, trim
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200
 
@@ -132,3 +132,25 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_a_fork_compiles() -> None:
     assert subprocess.run([sys.executable, "-c", FORKED], timeout=60).returncode == 7
+
+
+def test_free_pages_between_what_lives_are_given_back() -> None:
+    """As kernels that are forgotten lie between others that are kept."""
+    libc = ctypes.PyDLL(None)
+    libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
+    libc.free.restype, libc.free.argtypes = None, (ctypes.c_void_p,)
+    kept: list[int] = []
+
+    def scattered() -> None:
+        pieces = [libc.malloc(100_000) for _ in range(320)]
+        for piece in pieces:
+            ctypes.memset(piece, 1, 100_000)
+        kept.extend(pieces[::8])
+        for piece in pieces:
+            if piece not in kept:
+                libc.free(piece)
+
+    before, after = in_thread(scattered, trim)
+    for piece in kept:
+        libc.free(piece)
+    assert before - after > 20 * MIB

@@ -38,6 +38,18 @@ def test_a_full_cache_lets_go_of_an_eighth() -> None:
     assert sorted(cache.entries) == list(range(11, 81))
 
 
+def test_who_lets_go_of_several_is_called_once_they_are_gone() -> None:
+    alive: list[int] = []
+    watched: list[weakref.ref[Value]] = []
+    kind = Kind(lambda knobs: 8, after=lambda: alive.append(sum(w() is not None for w in watched)))
+    cache: Recent[int, Value] = Recent(kind)
+    for key in range(10):
+        value = Value()
+        watched.append(weakref.ref(value))
+        cache.put(key, value)
+    assert alive == [7]  # of nine, the one that was put in among them
+
+
 def test_a_limit_of_one_keeps_the_last() -> None:
     cache: Recent[int, str] = Recent(kind_of(1))
     for key in range(3):

@@ -1,8 +1,9 @@
 """Memory that a compile leaves behind in the C heap, given back to the system.
 
 glibc gives each thread a heap of its own, and keeps what is freed at the end of one up to a
-threshold, which rises to 64 MiB once a program has freed a large block; `malloc_trim` does not
-reach it. NVRTC and the proofs of kernels take tens of MiB for a moment, in many threads.
+threshold, which rises to 64 MiB once a program has freed a large block; `malloc_trim`, which
+returns free pages elsewhere, does not reach it. NVRTC and the proofs of kernels take tens of MiB
+for a moment, in many threads.
 """
 
 from __future__ import annotations
@@ -40,6 +41,16 @@ def give_back() -> None:
         libc.free(piece)
 
 
+def trim() -> None:
+    """Return to the system the free pages inside the heaps of all threads: tens of milliseconds.
+
+    What many threads allocated for kernels lies between what lives longer.
+    """
+    libc = _glibc()
+    if libc is not None:
+        libc.malloc_trim(0)
+
+
 @cache
 def _glibc() -> ctypes.PyDLL | None:
     """The C library, None where it is another one. Calls keep Python's lock: each is short."""
@@ -50,5 +61,6 @@ def _glibc() -> ctypes.PyDLL | None:
         return None
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
     libc.free.restype, libc.free.argtypes = None, (ctypes.c_void_p,)
+    libc.malloc_trim.argtypes = (ctypes.c_size_t,)
     libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return libc

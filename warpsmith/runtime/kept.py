@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from warpsmith.runtime import heap
 from warpsmith.runtime.recent import Held, Kind
 from warpsmith.runtime.tensor_maps import MAP_BYTES
 
@@ -27,6 +28,7 @@ PROOFS: Final = Kind(lambda knobs: knobs.kept_plans)
 KERNELS: Final = Kind(
     lambda knobs: knobs.kept_kernels,
     lambda kernel: len(kernel.cuda) + len(kernel.binary.ptx) + len(kernel.binary.cubin),
+    heap.trim,
 )
 """Compiled kernels in all their forms, on the host."""
 

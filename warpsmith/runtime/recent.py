@@ -50,13 +50,18 @@ class Kind:
     Args:
         limit: how many are kept, by the knobs that hold where one more is put in.
         size: bytes of a value, for those who ask.
+        after: called once several were let go of, with no lock held.
     """
 
     def __init__(
-        self, limit: Callable[[Knobs], int], size: Callable[[Any], int] | None = None
+        self,
+        limit: Callable[[Knobs], int],
+        size: Callable[[Any], int] | None = None,
+        after: Callable[[], None] | None = None,
     ) -> None:
         self._limit = limit
         self._size = size
+        self._after = after
         self._lock = threading.RLock()
         self._caches: weakref.WeakSet[Recent[Any, Any]] = weakref.WeakSet()
         # Every look-up that finds something draws a number, and so does what is put in.
@@ -108,6 +113,9 @@ class Kind:
                 self._entries -= self._left.popleft()
             if self._entries > limit:
                 self._let_go(limit - limit // _SHARE, gone)
+        if gone and self._after is not None:
+            gone.clear()
+            self._after()
         return value
 
     def _limit_now(self) -> int:
