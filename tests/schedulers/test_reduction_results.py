@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
+import warpsmith
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
@@ -130,3 +132,31 @@ def test_misaligned_input(dims: tuple[int, ...], alignment: int) -> None:
 def test_sum_of_nothing_is_zero(dims: tuple[int, ...], shape: tuple[int, int]) -> None:
     p = summed(dims)
     check_automatic(p.fusion, {"T0": random_inputs(p.fusion, {"T0": shape})["T0"]}, splits=2)
+
+
+def test_nothing_is_read_where_one_of_two_dimensions_that_are_summed_is_empty() -> None:
+    """A block that took short columns whole read them all the same: 0 * 64 is at most 64 rows.
+
+    With 512, so did the kernel that a call of one such row had left.
+    """
+    for between in (64, 512):
+        with warpsmith.FusionDefinition() as fd:
+            x = fd.define_tensor([-1, between, 24], True)
+            fd.add_output(fd.ops.sum(x, [0, 1]))
+        for many in (1, 0):
+            with warpsmith.knobs.scope(device="sim"):
+                (total,) = fd.execute([np.ones((many, between, 24), np.float32)])
+            np.testing.assert_array_equal(total, np.full(24, many * between, np.float32))
+
+
+def test_a_broadcast_dimension_that_meets_the_row_later_is_no_dimension_of_it() -> None:
+    """The weight's only row counted as a second dimension of the row: twice as long, WS0321."""
+    x, w = (np.arange(n * 8, dtype=np.float32).reshape(n, 8) - 4 for n in (4, 1))
+    with warpsmith.FusionDefinition() as fd:
+        a, b = fd.define_tensor([-1, -1], True), fd.define_tensor([1, -1], [None, True])
+        kept = fd.ops.gt(fd.ops.matmul(a, fd.ops.transpose(b, 0, 1)), 0)
+        fd.add_output(fd.ops.where(kept, a, 0.5))
+    with warpsmith.knobs.scope(device="sim"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (found,) = fd.execute([x, w])
+    np.testing.assert_array_equal(found, np.where(x @ w.T > 0, x, np.float32(0.5)))

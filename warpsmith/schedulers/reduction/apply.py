@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Reduction, takes_moments
@@ -17,7 +18,7 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.cover import merge_all
+from warpsmith.schedulers.cover import merge_all, order_loops
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import only_after
 from warpsmith.schedulers.reduction.heuristic import ReductionParams, shape_of
@@ -87,7 +88,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     partials: list[TensorView] = []
     tiles: list[TensorView] = []
     for tensor in reductions(fusion):
-        keeps = _order_loops(tensor, domains, order)
+        keeps = order_loops(tensor, domains, order)
         if params.ring:
             fusion.divisors |= {(shape.run.extent, params.block_x * params.vector)}
             _tiled(tensor, keeps, params, count)
@@ -101,24 +102,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     _spread(fusion, caches, params, partials, tiles)
     _keep_reductions_whole(fusion)
     run_ahead(tiles, params.ring)
-
-
-def _order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
-    """Bring kept dimensions before reduced ones, in memory order; returns how many are kept.
-
-    Kept broadcast dimensions have one element and need no loop.
-    """
-    assert tensor.definition is not None
-    for output in tensor.definition.outputs:
-        output.loop = [axis for axis in output.loop if not axis.is_broadcast]
-
-    def key(position: int) -> tuple[bool, int]:
-        axis = tensor.loop[position]
-        return axis.is_reduction, order.get(domains.group(axis), -1)
-
-    wanted = sorted(range(len(tensor.loop)), key=key)
-    reorder(tensor, {old: new for new, old in enumerate(wanted)})
-    return sum(not axis.is_reduction for axis in tensor.loop)
 
 
 def _inner(
@@ -158,10 +141,15 @@ def _outer(
 def _whole(
     fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: ReductionParams
 ) -> list[Role]:
-    """`[K grid_x, R serial, R unroll, R block_y, K block_x, K vector]`, one serial iteration."""
+    """`[K grid_x, R serial, R unroll, R block_y, K block_x, K vector]`, one serial iteration.
+
+    One of whole steps compares no index with an end, so that it asks whether there is one at all.
+    """
     merge_all(tensor, keeps, len(tensor.loop))
     rows = params.unroll * params.block_y
-    fusion.limits |= {(DomainMap(fusion).extent_of(tensor.loop[keeps]), rows)}
+    extent = DomainMap(fusion).extent_of(tensor.loop[keeps])
+    if integers.constant(extent) or not integers.divides(rows, extent, fusion.divisors):
+        fusion.limits |= {(extent, rows)}
     split(tensor, keeps, rows)
     split(tensor, keeps + 1, params.block_y)
     _divide_columns(tensor, keeps, run, params)

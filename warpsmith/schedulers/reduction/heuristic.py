@@ -134,7 +134,8 @@ def memory_ordered(
     loads = sorted((c for c in caches if c.load), key=lambda c: -c.memory.rank)
     for cached in loads:
         mirror = [cached.register.shape_axes[d] for d in cached.memory.memory_order()]
-        found = [place[domains.group(a)] for a in mirror if domains.group(a) in place]
+        groups = [domains.group(axis) for axis in mirror if not axis.is_broadcast]
+        found = [place[group] for group in groups if group in place]
         if len(found) == len(axes):
             return tuple(found)
     return tuple(axes)
