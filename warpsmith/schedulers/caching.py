@@ -72,10 +72,20 @@ def _load_caches(fusion: Fusion, tensor: TensorView, shared: bool) -> list[Cache
         copy = cache_after(tensor, outputs) if uses else tensor
         return [Cached(tensor, copy, True, tensor.name)] if uses else []
     return [
-        Cached(tensor, cache_after(tensor, use.outputs), True, f"{tensor.name} for {reader.name}")
+        Cached(tensor, _load_for(tensor, use), True, f"{tensor.name} for {use.outputs[0].name}")
         for use in uses
-        for reader in use.outputs[:1]
     ]
+
+
+def _load_for(tensor: TensorView, use: Operation) -> TensorView:
+    """A copy of an input for one user: what it is itself where it copies an operand of products,
+    since what these read comes straight from memory.
+    """
+    copies = isinstance(use, Pointwise) and use.op == "set"
+    readers = Fusion.of(tensor).uses(use.outputs[0]) if copies else ()
+    if readers and all(isinstance(reader, Matmul) for reader in readers):
+        return use.outputs[0]
+    return cache_after(tensor, use.outputs)
 
 
 def in_memory(operation: Operation, tensor: TensorView) -> bool:

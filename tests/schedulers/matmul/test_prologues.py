@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -286,3 +287,18 @@ def test_products_that_are_serialized_as_launched_get_registers(
         (result,) = fd.execute([a, b])
         assert ("role `compute` 240" in fd.explain()) == (columns == 256)
     check(result.astype(np.float64), -a, b)
+
+
+def test_one_computed_tensor_as_both_operands_is_stored_once_and_read_as_both() -> None:
+    """The product's copy of an operand was loaded through registers, which failed by WS0226."""
+    x, y = whole(24, 64, dtype=np.float16), whole(24, 64, seed=2, dtype=np.float16)
+
+    def gram(x: Any, y: Any) -> Any:
+        scaled = x * y
+        return ops.linear(scaled, scaled)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = run(gram, x, y, kernels=2)
+    product = x.astype(np.float64) * y.astype(np.float64)
+    check(result, product, product, rounded=2.0**-10)
