@@ -24,7 +24,8 @@ from statistics import fmean, median, quantiles
 from unittest import mock
 
 from warpsmith.schedulers.rows import model
-from warpsmith.schedulers.rows.model import Shape, Work, predicted_us
+from warpsmith.schedulers.rows.model import Work, predicted_us
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.predict import class_of
 from warpsmith.targets.hopper import H200
 
@@ -41,10 +42,10 @@ class Problem:
 
     name: str
     work: Work
-    us: Mapping[Shape, float]
+    us: Mapping[RowParams, float]
 
     @property
-    def taken(self) -> Shape:
+    def taken(self) -> RowParams:
         """What is chosen, for as many rows as the class of the count has."""
         rows = class_of(self.work.rows, H200)
         work = replace(self.work, rows=rows)
@@ -65,7 +66,7 @@ def read(paths: Sequence[Path]) -> list[Problem]:
     """All problems of which more than one shape was timed."""
     found = []
     for row in (row for path in paths for row in json.loads(path.read_text())):
-        us = {Shape(**shape): row["us"][name] for name, shape in row["shapes"].items()}
+        us = {RowParams(**shape): row["us"][name] for name, shape in row["shapes"].items()}
         if row["work"] and len(us) > 1:
             work = Work(**{**row["work"], "rows": row["shape"][0]})
             found.append(Problem(f"{row['problem']} {row['dtype']}", work, us))

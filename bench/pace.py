@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from bench import norm_backward
 from bench.problem import ITEM_BYTES, Builder, Problem, planned
-from warpsmith.schedulers.inner_outer.rows import PACED_BYTES
+from warpsmith.schedulers.rows.strategy import PACED_BYTES
 
 SUITE = "pace"
 

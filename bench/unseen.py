@@ -30,13 +30,8 @@ from bench import norm_backward, norms, residual_backward
 from bench.peers import chosen, contenders
 from bench.problem import Builder, Problem, outputs_of, planned
 from warpsmith.errors import ArgumentError, DeviceError
-from warpsmith.schedulers.inner_outer import predict as turns_predict
-from warpsmith.schedulers.inner_outer import strategy as turns
-from warpsmith.schedulers.normalization import heuristic as waves
-from warpsmith.schedulers.normalization import predict as once_predict
-from warpsmith.schedulers.normalization import strategy as once
-from warpsmith.schedulers.rows import predict
-from warpsmith.schedulers.rows.model import Work
+from warpsmith.schedulers.rows import predict, strategy
+from warpsmith.schedulers.rows.model import Work, predicted_us
 
 FAMILIES: Mapping[str, tuple[Callable[[int, int, str], Problem], ...]] = {
     "norm_bwd": (
@@ -57,6 +52,13 @@ STEPS = (8, 8, 8, 8, 1)
 DTYPES = ("bfloat16", "bfloat16", "bfloat16", "float")
 MOST_ELEMENTS = 2**28
 """Of a problem's tensors."""
+
+SHAPE = (
+    *("block_x", "vector", "unroll", "block_y", "rows_per_thread", "blocks_per_sm", "cluster"),
+    *("ring", "warp_specialize", "joined", "reread", "reload_weights", "weights_in_shared"),
+    *("exact", "by_threads", "chunks"),
+)
+"""Parameters that say who computes rows, and in which shape."""
 
 MOST_PROBLEMS = 600
 CHOSEN = "warpsmith"
@@ -143,6 +145,11 @@ class Considered:
         )
 
     @property
+    def shape(self) -> dict[str, Any]:
+        """The parameters that the model sees; what follows from the call comes later."""
+        return {name: getattr(self.params, name) for name in SHAPE}
+
+    @property
     def kind(self) -> tuple[Any, ...]:
         """What tells shapes apart: not how many stages they have."""
         p = self.params
@@ -158,46 +165,30 @@ def noted() -> Iterator[list[Considered]]:
     found: list[Considered] = []
 
     def predicted(work: Work, params: Any, target: Any) -> float:
-        found.append(Considered(params, predict.predicted(work, params, target), work))
+        found.append(Considered(params, predicted_us(work, params, target), work))
         return found[-1].us
 
-    with (
-        mock.patch.object(turns_predict, "predicted", predicted),
-        mock.patch.object(once_predict, "predicted", predicted),
-    ):
+    with mock.patch.object(predict, "predicted_us", predicted):
         yield found
 
 
 @contextmanager
 def forced(params: Any) -> Iterator[None]:
     """Rows get these parameters while this lasts; what follows from the call is still its own."""
-    with (
-        mock.patch.object(turns, "candidates", return_value=(params,)),
-        mock.patch.object(waves, "candidates", return_value=[params]),
-        mock.patch.object(once, "_by_role", return_value=None),
-    ):
+    with mock.patch.object(strategy, "candidates", return_value=((params, 0.0),)):
         yield
 
 
 def considered(problem: Problem, most: int) -> tuple[list[Considered], Considered | None]:
     """The shapes predicted to be fastest, one of each kind, and the one that is chosen."""
     taken: list[Any] = []
-    real, real_once = turns.choose, once.choose
+    real = strategy.choose
 
     def choose(*given: Any) -> Any:
         taken.append(real(*given))
         return taken[-1]
 
-    def choose_once(*given: Any) -> Any:
-        made = real_once(*given)
-        taken.append(made[0])
-        return made
-
-    with (
-        noted() as found,
-        mock.patch.object(turns, "choose", choose),
-        mock.patch.object(once, "choose", choose_once),
-    ):
+    with noted() as found, mock.patch.object(strategy, "choose", choose):
         _plan(problem)
     by_kind: dict[tuple[Any, ...], Considered] = {}
     for each in sorted(found, key=lambda each: each.us):
@@ -205,8 +196,7 @@ def considered(problem: Problem, most: int) -> tuple[list[Considered], Considere
     if not taken:
         return [], None
     own = Considered(taken[-1], math.nan)
-    shape = predict.shape_of(own.params)
-    own = next((each for each in found if predict.shape_of(each.params) == shape), own)
+    own = next((each for each in found if each.shape == own.shape), own)
     others = [each for each in by_kind.values() if each.kind != own.kind]
     return others[:most], own
 
@@ -288,7 +278,7 @@ def timed(
         errors=errors,
         work=asdict(own.work) if own and own.work else {},
         shapes={
-            named.get(name, name): asdict(predict.shape_of(each.params))
+            named.get(name, name): each.shape
             for name, each in ((CHOSEN, own), *((f"#{n}", each) for n, each in enumerate(others)))
             if each and name in us
         },

@@ -18,8 +18,7 @@ from bench import dropout, lengths, norm_backward, norms, residual_backward
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
 from warpsmith.schedulers import caching
-from warpsmith.schedulers.inner_outer import rows
-from warpsmith.schedulers.rows import predict
+from warpsmith.schedulers.rows import predict, strategy
 from warpsmith.targets.hopper import H200
 from warpsmith.testing import relative_error
 
@@ -85,7 +84,7 @@ def test_clean_and_right(
     monkeypatch.setattr(predict, "ROW_CLASSES", ((math.inf, class_),))
     if rows_timed != FEW_ROWS:
         monkeypatch.setattr(caching, "STREAMING_SHARE", 0)
-        monkeypatch.setattr(rows, "PACED_BYTES", 0)
+        monkeypatch.setattr(strategy, "PACED_BYTES", 0)
     torch.manual_seed(0)
     inputs = problem.draw("cpu")
     expected = outputs_of(problem.eager(*(x.double() for x in inputs)))

@@ -11,7 +11,7 @@ if not torch.cuda.is_available():
 import warpsmith  # noqa: E402
 from bench import norm_backward  # noqa: E402
 from bench.problem import outputs_of  # noqa: E402
-from warpsmith.schedulers.inner_outer import heuristic  # noqa: E402
+from warpsmith.schedulers.rows import turns  # noqa: E402
 from warpsmith.testing import relative_error  # noqa: E402
 
 PROBLEMS = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
@@ -50,7 +50,7 @@ def test_long_rows_are_right_and_the_same_again(make, shape, dtype):
 @pytest.mark.parametrize("shape", [(1000, 8192), (5000, 16384), (77, 12288), (50, 4100)], ids=str)
 @pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
 def test_any_number_of_blocks(make, shape, cluster, monkeypatch):
-    monkeypatch.setattr(heuristic, "CLUSTERS", (cluster,))
+    monkeypatch.setattr(turns, "CLUSTERS", (cluster,))
     check(make(*shape, "bfloat16"), "bfloat16")
 
 

@@ -11,7 +11,7 @@ if not torch.cuda.is_available():
 import warpsmith  # noqa: E402
 from bench import norms  # noqa: E402
 from bench.problem import outputs_of  # noqa: E402
-from warpsmith.schedulers.normalization import heuristic  # noqa: E402
+from warpsmith.schedulers.rows import once  # noqa: E402
 from warpsmith.testing import relative_error  # noqa: E402
 
 PROBLEMS = (
@@ -61,13 +61,13 @@ def test_long_rows_are_right_and_the_same_again(make, shape, dtype):
 @pytest.mark.parametrize("shape", SPREAD, ids=str)
 @pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
 def test_any_number_of_blocks(make, shape, cluster, monkeypatch):
-    monkeypatch.setattr(heuristic, "CLUSTERS", (cluster,))
+    monkeypatch.setattr(once, "CLUSTERS", (cluster,))
     check(make(*shape, "bfloat16"), "bfloat16")
 
 
 @pytest.mark.parametrize("cluster", [2, 16])
 def test_a_thousand_launches_give_the_same_bits(cluster, monkeypatch):
-    monkeypatch.setattr(heuristic, "CLUSTERS", (cluster,))
+    monkeypatch.setattr(once, "CLUSTERS", (cluster,))
     problem = norms.layer_norm(1333, 32768, "bfloat16")
     inputs = problem.draw()
     call = warpsmith.fuse(problem.fused)

@@ -49,3 +49,42 @@ def test_what_lacks_dimensions_is_written_beside_what_a_reshape_splits(
     with knobs.scope(device="sim"):
         _, found = warpsmith.fuse(function)(x, y)
     np.testing.assert_array_equal(found, -y)
+
+
+FLAT, PARTED = [24, 64], [3, 8, 64]
+
+
+def back_and_forth(x: Any, dy: Any, weight: Any) -> Any:
+    """dx and dW of an RMSNorm, of which a part is made in other rows than the rest."""
+    scale = ops.rsqrt(ops.mean(x * x, [-1], keepdim=True) + 1e-5)
+    normal, weighted = x * scale, dy * weight
+    along = normal * ops.mean(weighted * normal, [-1], keepdim=True)
+    back = ops.reshape(ops.reshape(along, FLAT), PARTED)
+    return (weighted - back) * scale, ops.sum(dy * normal, [0, 1])
+
+
+def other_rows(x: Any, dy: Any, weight: Any) -> Any:
+    """The same, with statistics of rows that dx has otherwise."""
+    scale = ops.rsqrt(ops.mean(x * x, [-1], keepdim=True) + 1e-5)
+    normal, given = x * scale, ops.reshape(ops.reshape(dy, FLAT) * 1, PARTED)
+    weighted = given * weight
+    along = ops.reshape(ops.mean(weighted * normal, [-1], keepdim=True), [24, 1])
+    dx = ops.reshape(weighted, FLAT) - ops.reshape(normal, FLAT) * along
+    return dx * ops.reshape(scale, [24, 1]), ops.sum(given * normal, [0, 1])
+
+
+@pytest.mark.parametrize("function", [back_and_forth, other_rows])
+def test_a_norm_backward_goes_to_other_rows_and_back(function: Any) -> None:
+    """Reshapes make each dimension of every other; a loop is made as its own schedule says."""
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(shape).astype(np.float32) for shape in (PARTED, PARTED, [64])]
+    fused = warpsmith.fuse(function)
+    with knobs.scope(device="sim"):
+        found = [np.asarray(result) for result in fused(*given)]
+        said = fused.lower(*given).compile().explain()
+    assert "scheduler   inner_outer" in said
+    x, dy, weight = (array.astype(np.float64) for array in given)
+    scale = 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+    along = x * scale * (dy * weight * x * scale).mean(-1, keepdims=True)
+    np.testing.assert_allclose(found[0].reshape(PARTED), (dy * weight - along) * scale, 1e-4, 1e-4)
+    np.testing.assert_allclose(found[1], (dy * x * scale).sum((0, 1)), 1e-4, 1e-4)

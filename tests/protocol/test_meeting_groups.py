@@ -21,7 +21,7 @@ from warpsmith.kernel.nodes import If, Statement
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol import check
-from warpsmith.schedulers import specialized
+from warpsmith.schedulers.rows import specialized
 from warpsmith.targets.hopper import H200
 
 BLOCK_Y = ParallelType.block_y

@@ -8,9 +8,9 @@ import pytest
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.schedulers.inner_outer import applicability as rows_and_columns
-from warpsmith.schedulers.normalization import applicability
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows import applicability
+from warpsmith.schedulers.rows import columns as rows_and_columns
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200

@@ -30,9 +30,10 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime import arrays
-from warpsmith.schedulers.normalization import heuristic, strategy
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows import once, role, strategy
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
@@ -41,9 +42,9 @@ BF16, HALF, FLOAT = DataType.BFloat16, DataType.Half, DataType.Float
 
 @pytest.fixture
 def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
-    monkeypatch.setattr(heuristic, "CLUSTER_BYTES", 0)
-    monkeypatch.setattr(strategy, "_by_role", lambda *given: None)
+    monkeypatch.setattr(once, "CLUSTERS", (2,))
+    monkeypatch.setattr(once, "CLUSTER_BYTES", 0)
+    monkeypatch.setattr(role, "choose", lambda *given: None)
 
 
 # --- which rows --------------------------------------------------------------------------------
@@ -116,11 +117,9 @@ def test_hardly_anything_spills(
 def with_weights_in_shared(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the first such way in two blocks, with so many rows of a thread."""
 
-    def choose(asked: strategy.Asked, problem: Problem) -> tuple[RowParams, int]:
-        given = asked.fusion, asked.domains, asked.caches, asked.residents, problem
-        found = heuristic.candidates(*given)
-        ways = [p for p in found if p.weights_in_shared and p.rows_per_thread == kept]
-        return ways[0], 0
+    def choose(rows: Rows, problem: Problem) -> RowParams:
+        found = once.candidates(rows, problem)
+        return next(p for p in found if p.weights_in_shared and p.rows_per_thread == kept)
 
     monkeypatch.setattr(strategy, "choose", choose)
 

@@ -13,14 +13,14 @@ import pytest
 import warpsmith
 from tests.schedulers.test_inner_outer import explained, on_simulator
 from warpsmith import knobs, ops
-from warpsmith.schedulers.inner_outer import heuristic
+from warpsmith.schedulers.rows import turns
 
 ROWS, LENGTH, P, SEED = 9, 256, 0.25, 11
 
 
 @pytest.fixture(autouse=True)
 def in_two_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    monkeypatch.setattr(turns, "CLUSTERS", (2,))
     with knobs.scope(warp_specialize=False, rings="prefer"):
         yield
 
@@ -131,7 +131,7 @@ def test_what_is_stored_or_multiplied_is_drawn_where_it_is_used(program: Any) ->
 
 
 def test_blocks_that_have_rows_to_themselves_draw_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (1,))
+    monkeypatch.setattr(turns, "CLUSTERS", (1,))
     assert "drawn_first=False" in explained(backward, inputs())
     text = code(backward, inputs())
     assert "ws_bits<" not in text

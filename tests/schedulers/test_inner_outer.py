@@ -13,8 +13,8 @@ from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
-from warpsmith.schedulers.inner_outer.applicability import refusal
-from warpsmith.schedulers.inner_outer.rows import MOST_ADDED
+from warpsmith.schedulers.rows.columns import refusal
+from warpsmith.schedulers.rows.strategy import MOST_ADDED
 
 FLOAT = DataType.Float
 EPSILON = 1e-5

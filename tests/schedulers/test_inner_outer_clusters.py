@@ -21,7 +21,7 @@ from tests.schedulers.test_inner_outer import (
 from warpsmith import knobs
 from warpsmith.lower import exchanges
 from warpsmith.runtime import arrays
-from warpsmith.schedulers.inner_outer import heuristic
+from warpsmith.schedulers.rows import turns
 from warpsmith.targets.hopper import H200
 
 
@@ -53,7 +53,7 @@ def test_against_float64_in_two_blocks(
     program: Any, dtype: str, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that are loaded ahead, several a turn; more rows than clusters; rows of any length."""
-    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    monkeypatch.setattr(turns, "CLUSTERS", (2,))
     case = Case(shape, dtype)
     check(program, case, "prefer")
     first = explained(program, case.inputs(program)).split("kernel 1")[0]
@@ -66,14 +66,14 @@ def test_against_float64_in_two_blocks(
 def test_such_parts_against_float64(
     blocks: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (blocks,))
+    monkeypatch.setattr(turns, "CLUSTERS", (blocks,))
     check(layer_norm_backward, Case((5, columns), "bfloat16"), "prefer")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("blocks", [3, 16])
 def test_any_number_of_blocks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (blocks,))
+    monkeypatch.setattr(turns, "CLUSTERS", (blocks,))
     check(layer_norm_backward, Case((5, 48 * blocks), "float32"), "prefer")
 
 
@@ -81,7 +81,7 @@ def test_any_number_of_blocks(blocks: int, monkeypatch: pytest.MonkeyPatch) -> N
     "program", [pytest.param(rms_norm_backward, marks=pytest.mark.slow), layer_norm_backward]
 )
 def test_any_order_of_blocks_is_clean(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
+    monkeypatch.setattr(turns, "CLUSTERS", (4,))
     inputs = Case((70, 1024), "bfloat16").inputs(program)
     with knobs.scope(rings="prefer"):
         found = warpsmith.verify(warpsmith.fuse(program), list(inputs), schedules=4)
@@ -89,7 +89,7 @@ def test_any_order_of_blocks_is_clean(program: Any, monkeypatch: pytest.MonkeyPa
 
 
 def test_no_rows_sum_to_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    monkeypatch.setattr(turns, "CLUSTERS", (2,))
     case = Case((0, 64), "float32")
     dx, dw, db = on_simulator(layer_norm_backward, case.inputs(layer_norm_backward))
     assert dx.shape == (0, 64)
@@ -159,7 +159,7 @@ def test_a_device_gets_no_clusters_that_it_does_not_run(monkeypatch: pytest.Monk
 
 def test_stages_of_exchanges_come_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """One cluster has all rows, and blocks meet again after two turns."""
-    monkeypatch.setattr(heuristic, "CLUSTERS", (4,))
+    monkeypatch.setattr(turns, "CLUSTERS", (4,))
     target = replace(H200, clusters=((4, 1),))
     monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: target)
     monkeypatch.setattr(exchanges, "MOST_STAGES", 2)

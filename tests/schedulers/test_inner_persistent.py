@@ -21,8 +21,8 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
-from warpsmith.schedulers.normalization import applicability
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows import applicability
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.select import Candidate, select
 from warpsmith.targets.hopper import H200

@@ -26,10 +26,11 @@ from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
-from warpsmith.schedulers.outer_persistent import applicability, heuristic, shapes
-from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams
+from warpsmith.schedulers.outer_persistent import heuristic, shapes
+from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
+from warpsmith.schedulers.rows.applicability import columns_refusal
 from warpsmith.schedulers.select import Candidate, select
 from warpsmith.targets.hopper import H200
 
@@ -152,7 +153,7 @@ def pieces(p: Program) -> None:
 def test_rows_are_refused(build: Callable[[Program], None]) -> None:
     p = Program()
     build(p)
-    assert "reduces the fastest dimension" in applicability.refusal(p.fusion)
+    assert "reduces the fastest dimension" in columns_refusal(p.fusion)
 
 
 def test_columns_that_no_block_holds_are_refused_with_their_length() -> None:

@@ -15,8 +15,8 @@ from tests.schedulers.test_inner_outer import (
 )
 from warpsmith import knobs
 from warpsmith.runtime import arrays
-from warpsmith.schedulers.inner_outer import rows as inner_outer_rows
-from warpsmith.schedulers.inner_outer.rows import PACE
+from warpsmith.schedulers.rows import strategy
+from warpsmith.schedulers.rows.strategy import PACE
 from warpsmith.targets.hopper import H200
 
 CALL = "ws_await_clock(ws_began, "
@@ -65,7 +65,7 @@ def test_the_knob_lets_them_go() -> None:
 
 
 def test_paced_rows_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inner_outer_rows, "PACED_BYTES", 0)
+    monkeypatch.setattr(strategy, "PACED_BYTES", 0)
     case = Case((300, 1024), "bfloat16")
     arguments = case.inputs(rms_norm_backward)
     fused = warpsmith.fuse(rms_norm_backward, warp_specialize=False)

@@ -21,9 +21,9 @@ from tests.support.launching import values_of
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs
-from warpsmith.schedulers.normalization.heuristic import MOST_ELEMENTS
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
+from warpsmith.schedulers.rows.once import MOST_ELEMENTS
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200

@@ -12,7 +12,8 @@ from statistics import fmean, median, quantiles
 import pytest
 
 from bench import fit_rows
-from warpsmith.schedulers.rows.model import Shape, Work, least_in_turns, predicted_us
+from warpsmith.schedulers.rows.model import Work, least_in_turns, predicted_us
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.hopper import H200
 
 DATA = Path(__file__).parent / "timings" / "rows.json"
@@ -26,7 +27,7 @@ def problems(kind: str) -> tuple[fit_rows.Problem, ...]:
     for name, work, shapes in content["problems"]:
         done = Work(**dict(zip(content["work"], work, strict=True)))
         rows = [dict(zip(content["shape"], row, strict=True)) for row in shapes]
-        us = {Shape(**{k: v for k, v in row.items() if k != "us"}): row["us"] for row in rows}
+        us = {RowParams(**{k: v for k, v in row.items() if k != "us"}): row["us"] for row in rows}
         if (done.summed > 0) == (kind == BACKWARD):
             found.append(fit_rows.Problem(name, done, us))
     return tuple(found)
@@ -53,7 +54,7 @@ def test_what_is_predicted_to_be_fastest_is_near_the_fastest(
 @dataclass(frozen=True, slots=True)
 class Case:
     work: Work
-    shape: Shape
+    shape: RowParams
 
     def us(self, *, work: Mapping[str, object] = {}, **shape: object) -> float:
         changed = replace(self.work, **work)  # type: ignore[arg-type]
@@ -74,12 +75,24 @@ ROWS = Work(
     summed=0,
     evict_last=True,
 )
-WAVES = Case(ROWS, Shape(threads=256, vector=4, unroll=4, blocks_per_sm=4))
+WAVES = Case(ROWS, RowParams(exact=True, block_x=256, vector=4, unroll=4, blocks_per_sm=4))
 TURNS = Case(
     replace(ROWS, loaded=8, stages=2, sums=1, summed=4, weights=0),
-    Shape(threads=256, vector=4, unroll=4, ring=2),
+    RowParams(exact=True, block_x=256, vector=4, unroll=4, ring=2),
 )
-ROLE = Case(ROWS, Shape(threads=128, vector=4, unroll=8, side=3, ring=4, role=True))
+ROLE = Case(
+    ROWS,
+    RowParams(
+        exact=True,
+        block_x=128,
+        vector=4,
+        unroll=8,
+        block_y=3,
+        ring=4,
+        warp_specialize=True,
+        joined=True,
+    ),
+)
 
 
 @pytest.mark.parametrize("case", [WAVES, TURNS, ROLE])
@@ -95,11 +108,11 @@ def test_more_work_takes_longer(case: Case) -> None:
 def test_what_a_shape_costs() -> None:
     us = WAVES.us()
     assert WAVES.us(reload_weights=True) > us
-    assert WAVES.us(reload_weights=True, shared=True) < WAVES.us(reload_weights=True)
-    assert WAVES.us(masked=True, work={"operations": 200}) > WAVES.us(work={"operations": 200})
+    assert WAVES.us(reload_weights=True, weights_in_shared=True) < WAVES.us(reload_weights=True)
+    assert WAVES.us(exact=False, work={"operations": 200}) > WAVES.us(work={"operations": 200})
     assert WAVES.us(blocks_per_sm=1) > us
     assert WAVES.us(vector=1, unroll=16) > us
-    assert WAVES.us(threads=1024, unroll=1, blocks_per_sm=1) > us
+    assert WAVES.us(block_x=1024, unroll=1, blocks_per_sm=1) > us
     assert TURNS.us(ring=0) > TURNS.us()
     assert TURNS.us(ring=12) > TURNS.us(ring=3)
     assert TURNS.us(by_threads=True) > TURNS.us()

@@ -53,7 +53,7 @@ def _schedules_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _asked(fusion: Fusion, target: Target, without: Refusals = ()) -> Refusals:
     others = tuple(
-        (name, why(fusion, target)) for name, why, _ in SCHEDULERS if not name.startswith("matmul")
+        (name, why(fusion, target)) for name, why in SCHEDULERS if not name.startswith("matmul")
     )
     return (*others, ("matmul", epilogue_only(fusion)))
 

@@ -23,7 +23,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.errors import ArgumentError
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.schedule.transforms import split
-from warpsmith.schedulers.inner_outer import heuristic
+from warpsmith.schedulers.rows import turns
 
 
 def kernel(program: Any, case: Case) -> str:
@@ -54,7 +54,7 @@ def test_parts_of_a_row_in_a_cluster(
     program: Any, blocks: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Threads divide a block's part as its copies do; the last one may have less."""
-    monkeypatch.setattr(heuristic, "CLUSTERS", (blocks,))
+    monkeypatch.setattr(turns, "CLUSTERS", (blocks,))
     case = Case((2, columns), "bfloat16")
     with knobs.scope(warp_specialize=False):
         found = on_simulator(program, case.inputs(program), "prefer")
@@ -138,7 +138,7 @@ def test_a_size_below_what_a_kernel_was_made_for_is_refused() -> None:
 
 
 def test_any_order_of_blocks_with_uneven_parts_is_clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heuristic, "CLUSTERS", (2,))
+    monkeypatch.setattr(turns, "CLUSTERS", (2,))
     inputs = Case((20, 1064), "bfloat16").inputs(layer_norm_backward)
     with knobs.scope(rings="prefer", warp_specialize=False):
         found = warpsmith.verify(warpsmith.fuse(layer_norm_backward), list(inputs), schedules=3)

@@ -12,8 +12,8 @@ import warpsmith
 from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime import arrays
-from warpsmith.schedulers import specialized
-from warpsmith.schedulers.normalization.resident import choices
+from warpsmith.schedulers.rows import specialized
+from warpsmith.schedulers.rows.resident import choices
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
@@ -103,7 +103,9 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def force(**changes: object) -> None:
         def fastest(rows: Any, *given: Any, **named: Any) -> Any:
-            return replace(chosen(rows, *given, **named), **changes)
+            params = replace(chosen(rows, *given, **named), **changes)
+            exact = params.block_x * params.unroll * params.vector == rows.length
+            return replace(params, exact=exact, row=0 if exact else rows.length)
 
         monkeypatch.setattr(specialized, "fastest", fastest)
 
@@ -126,12 +128,12 @@ def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) ->
 
 
 VARIANTS: dict[str, dict[str, object]] = {
-    "one group of two stages": {"groups": 1, "stages": 2},
-    "three groups": {"groups": 3, "stages": 6},
-    "rows read again": {"groups": 2, "stages": 2, "reread": True},
+    "one group of two stages": {"block_y": 1, "ring": 2},
+    "three groups": {"block_y": 3, "ring": 6},
+    "rows read again": {"block_y": 2, "ring": 2, "reread": True},
     "weights in shared memory": {
-        "groups": 2,
-        "stages": 4,
+        "block_y": 2,
+        "ring": 4,
         "reread": True,
         "weights_in_shared": True,
     },
@@ -148,7 +150,7 @@ def test_shapes_that_no_heuristic_would_choose(program: Any, variant: str, force
 
 @pytest.mark.parametrize("program", FEWER)
 def test_no_order_of_warps_changes_anything(program: Any, forced: Any) -> None:
-    forced(block_x=32, unroll=1, groups=2, stages=4, blocks_per_sm=1)
+    forced(block_x=32, unroll=1, block_y=2, ring=4, blocks_per_sm=1)
     inputs = drawn(program, 600, 256, "bfloat16")
     compiled = warpsmith.fuse(program, warp_specialize=True).lower(*inputs).compile()
     assert "2 groups in turn" in compiled.explain()

@@ -17,16 +17,16 @@ from tests.schedulers.test_inner_outer import (
     rms_norm_backward,
 )
 from warpsmith import knobs
-from warpsmith.schedulers.inner_outer import heuristic
+from warpsmith.schedulers.rows import turns
 
 
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have the heuristic choose as before, but for what is said here."""
-    best = heuristic.best
+    best = turns.best
 
     def force(**changes: object) -> None:
-        monkeypatch.setattr(heuristic, "best", lambda *asked: replace(best(*asked), **changes))
+        monkeypatch.setattr(turns, "best", lambda *asked: replace(best(*asked), **changes))
 
     return force
 

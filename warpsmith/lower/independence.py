@@ -27,24 +27,29 @@ def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[TensorView, fro
             domains.group(axis) for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast
         }
         loops = {axis: domains.group(axis) for axis in tensor.loop}
-        for group in loops.values():
-            if group not in connected:
-                connected[group] = _connected(domains, group)
-        apart = {axis for axis, group in loops.items() if connected[group].isdisjoint(own)}
-        if apart and reshapes:
-            needed = _needed(domains, set(loops.values()), own)
-            apart = {axis for axis in apart if loops[axis] not in needed}
+        needed = _needed(domains, set(loops.values()), own) if reshapes else None
+        if needed is not None:
+            apart = {axis for axis, group in loops.items() if group not in needed}
+        else:
+            for group in loops.values():
+                if group not in connected:
+                    connected[group] = _connected(domains, group)
+            apart = {axis for axis, group in loops.items() if connected[group].isdisjoint(own)}
         result[tensor] = frozenset(apart)
     return result
 
 
-def _needed(domains: DomainMap, loops: set[Group], own: set[Group]) -> set[Group]:
-    """The loops from which dimensions that a reshape made of others than the loops are computed.
+def _needed(domains: DomainMap, loops: set[Group], own: set[Group]) -> set[Group] | None:
+    """The loops from which the indices of all a tensor's own dimensions are computed; None where
+    they do not say them all.
 
-    Going from a loop to what it is made from, and on to what that makes, is needed for those alone.
+    Where a reshape gives back what another one took, every dimension is made of every other, so
+    what a loop is connected with says too much there.
     """
     derivation = Derivation(domains, dict.fromkeys(loops, integers.ZERO))
-    return {loop for group in own if derivation.reaches(group) for loop in derivation.needs(group)}
+    if not all(map(derivation.reaches, own)):
+        return None
+    return {loop for group in own for loop in derivation.needs(group)}
 
 
 def origins(domains: DomainMap, group: Group, known: Callable[[Group], bool]) -> set[Group]:

@@ -14,9 +14,9 @@ from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.prices import Planned, Prices
-from warpsmith.schedulers.inner_outer.columns import BLOCKS
 from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.columns import BLOCKS
 from warpsmith.schedulers.select import Refusals, refusals, select
 
 

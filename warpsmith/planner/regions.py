@@ -19,7 +19,7 @@ from warpsmith.ir.tensor import Operation
 from warpsmith.planner.alike import Shape, shape_of
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
-from warpsmith.schedulers.inner_outer.columns import BLOCKS, cut_columns, needing, whole_sums
+from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
 from warpsmith.schedulers.select import PERSISTENT
 
 GROUPS_ASKED = 8

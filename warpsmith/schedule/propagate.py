@@ -56,9 +56,11 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
     """Groups of the logical and root axes that a loop axis was made from.
 
     The loops of an rfactored producer are logical axes; another reduction knows their roots only.
-    A root is made of no other, even where a reshape of another tensor gives what it was made of.
+    A root is made of no other, even where a reshape of another tensor gives what it was made of;
+    and what the tensor's own splits and merges make is made by these.
     """
     roots = set(map(domains.group, tensor.root))
+    own = {domains.group(made): t for t in tensor.transforms for made in t.results}
     origins = {*map(domains.group, tensor.logical), *roots}
     found: set[Group] = set()
     stack, seen = [domains.group(axis)], set()
@@ -71,7 +73,7 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
             found.add(group)
         if group in roots:
             continue
-        for transform in domains.touching(group):
+        for transform in (own[group],) if group in own else domains.touching(group):
             if any(domains.group(result) == group for result in transform.results):
                 parts = {transform.axis, transform.outer, transform.inner}
                 stack += [domains.group(p) for p in parts - set(transform.results)]

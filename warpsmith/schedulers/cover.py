@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import merge, reorder, split
 
@@ -12,6 +14,23 @@ def merge_all(tensor: TensorView, start: int, end: int) -> None:
     """Merge the loops `start .. end - 1` into one."""
     for _ in range(end - start - 1):
         merge(tensor, start)
+
+
+def order_loops(tensor: TensorView, domains: DomainMap, order: Mapping[Group, int]) -> int:
+    """Bring kept dimensions before reduced ones, in the order of their groups' places; returns how
+    many are kept. Broadcast dimensions have one element and need no loop.
+    """
+    assert tensor.definition is not None
+    for output in tensor.definition.outputs:
+        output.loop = [axis for axis in output.loop if not axis.is_broadcast]
+
+    def key(position: int) -> tuple[bool, int]:
+        axis = tensor.loop[position]
+        return axis.is_reduction, order.get(domains.group(axis), -1)
+
+    wanted = sorted(range(len(tensor.loop)), key=key)
+    reorder(tensor, {old: new for new, old in enumerate(wanted)})
+    return sum(not axis.is_reduction for axis in tensor.loop)
 
 
 def full_passes(vectors: int, threads: int, passes: int, blocks: int = 1) -> int:

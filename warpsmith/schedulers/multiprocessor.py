@@ -7,6 +7,14 @@ import math
 SHARED_FIXED = 3072
 """Bytes of shared memory of a block that goes round rows, besides their stages and what it sums."""
 
+ENOUGH_BYTES = 49152
+"""Bytes of rows, or columns, that a multiprocessor is to hold at once, some of which are being
+loaded: an estimate."""
+
+ENOUGH_WARPS = 16
+"""Warps of a multiprocessor from which on more of them hide no more: measured on an H200
+(2026-11-21) with norms backward of 1024 to 16384 columns."""
+
 CLUSTERS = (1, 2, 4, 8, 16)
 """Blocks over which a row, or columns, may be spread, where the target runs such clusters."""
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.schedulers.inner_outer.rows import rows_of
 from warpsmith.schedulers.matmul import heuristic as matmul
 from warpsmith.schedulers.matmul_by_threads.model import product_us
 from warpsmith.schedulers.pointwise import heuristic as pointwise
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.applicability import reductions
-from warpsmith.schedulers.reduction.heuristic import memory_ordered
+from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.scan import heuristic as scan
 from warpsmith.schedulers.select import Candidate
 from warpsmith.schedulers.traffic import Traffic, traffic
@@ -56,6 +54,4 @@ def _walked(candidate: Candidate) -> Sequence[IterDomain]:
         return pointwise.inner_run(fusion, domains, caches).axes
     if candidate.scheduler == "scan":
         return scan.axes_of(fusion, caches, domains)
-    if candidate.scheduler == "inner_outer":
-        return rows_of(fusion, domains, caches).axes
-    return memory_ordered(domains, reductions(fusion)[0], caches)
+    return Rows(fusion, domains, caches).axes

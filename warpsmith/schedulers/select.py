@@ -13,30 +13,8 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.schedulers import (
-    inner_outer,
-    matmul,
-    matmul_by_threads,
-    normalization,
-    outer_persistent,
-    pointwise,
-    reduction,
-    scan,
-)
 from warpsmith.schedulers.caching import Cached, add_caches, repeats
 from warpsmith.schedulers.counts import divides_sums, multiply_by_reciprocals
-from warpsmith.schedulers.inner_outer import applicability as rows_and_columns_can
-from warpsmith.schedulers.inner_outer import apply as rows_and_columns_apply
-from warpsmith.schedulers.inner_outer import predict as rows_and_columns_predict
-from warpsmith.schedulers.inner_outer import rows as rows_and_columns
-from warpsmith.schedulers.inner_outer import specialized as rows_and_columns_specialized
-from warpsmith.schedulers.inner_outer import strategy as rows_and_columns_strategy
-from warpsmith.schedulers.inner_outer.columns import (
-    blocks_of,
-    of_rows,
-    partial_sums,
-    rows_alone,
-)
 from warpsmith.schedulers.matmul import applicability as matmul_can
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
@@ -49,16 +27,9 @@ from warpsmith.schedulers.matmul_by_threads import apply as threads_apply
 from warpsmith.schedulers.matmul_by_threads import heuristic as threads_heuristic
 from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
 from warpsmith.schedulers.matmul_by_threads.sides import keep_apart
-from warpsmith.schedulers.normalization import applicability as persistent_can
-from warpsmith.schedulers.normalization import apply as persistent_apply
-from warpsmith.schedulers.normalization import persistent
-from warpsmith.schedulers.normalization import strategy as persistent_strategy
-from warpsmith.schedulers.normalization.resident import Choice, choices
-from warpsmith.schedulers.normalization.two_passes import in_two_passes
-from warpsmith.schedulers.outer_persistent import applicability as columns_can
 from warpsmith.schedulers.outer_persistent import apply as columns_apply
 from warpsmith.schedulers.outer_persistent import heuristic as columns_heuristic
-from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams
+from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
 from warpsmith.schedulers.pointwise import applicability as pointwise_can
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
@@ -70,7 +41,15 @@ from warpsmith.schedulers.reduction import apply as reduction_apply
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
+from warpsmith.schedulers.rows import applicability as rows_can
+from warpsmith.schedulers.rows import apply as rows_apply
+from warpsmith.schedulers.rows import apply_turns, role
+from warpsmith.schedulers.rows import columns as row_columns
+from warpsmith.schedulers.rows import strategy as row_strategy
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.resident import Choice, choices
+from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.schedulers.rows.two_passes import in_two_passes
 from warpsmith.schedulers.scan import applicability as scan_applicability
 from warpsmith.schedulers.scan import apply as scan_apply
 from warpsmith.schedulers.scan import heuristic as scan_heuristic
@@ -113,16 +92,16 @@ def _anywhere(refusal: Callable[[Program], str]) -> Refusal:
 
 
 SCHEDULERS = (
-    ("pointwise", _anywhere(pointwise_can.refusal), pointwise.__doc__),
-    ("reduction", _anywhere(reduction_can.refusal), reduction.__doc__),
-    ("inner_persistent", _anywhere(persistent_can.refusal), normalization.__doc__),
-    ("outer_persistent", _anywhere(columns_can.refusal), outer_persistent.__doc__),
-    ("inner_outer", _anywhere(rows_and_columns_can.refusal), inner_outer.__doc__),
-    ("matmul", matmul_can.refusal, matmul.__doc__),
-    ("matmul_by_threads", _anywhere(threads_can.refusal), matmul_by_threads.__doc__),
-    ("scan", _anywhere(scan_applicability.refusal), scan.__doc__),
+    ("pointwise", _anywhere(pointwise_can.refusal)),
+    ("reduction", _anywhere(reduction_can.refusal)),
+    ("inner_persistent", _anywhere(rows_can.refusal)),
+    ("outer_persistent", _anywhere(rows_can.columns_refusal)),
+    ("inner_outer", _anywhere(row_columns.refusal)),
+    ("matmul", matmul_can.refusal),
+    ("matmul_by_threads", _anywhere(threads_can.refusal)),
+    ("scan", _anywhere(scan_applicability.refusal)),
 )
-"""Schedulers in the order in which they are asked: (name, refusal, what it takes)."""
+"""Schedulers in the order in which they are asked: (name, refusal)."""
 
 
 ROW_SCHEDULERS = ("inner_persistent", "inner_outer")
@@ -149,14 +128,10 @@ class Candidate:
 
     def unsupported_sizes(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call, whose sizes it sees here; empty where it can."""
-        if self.scheduler == "inner_persistent":
-            return persistent_strategy.unsupported_sizes(self._asked(), problem)
+        if self.scheduler in ROW_SCHEDULERS:
+            return row_strategy.unsupported_sizes(self._rows(), problem)
         if self.scheduler == "outer_persistent":
-            return columns_heuristic.unsupported_sizes(self._columns(), self.residents, problem)
-        if self.scheduler == "inner_outer":
-            return rows_and_columns_strategy.unsupported_sizes(
-                self._rows(), self.residents, problem
-            )
+            return columns_heuristic.unsupported_sizes(self._columns(), problem)
         if self.scheduler == "matmul":
             return matmul_heuristic.unsupported_sizes(self.fusion, problem)
         return ""
@@ -168,33 +143,26 @@ class Candidate:
         empty = any(
             0 in map(problem.size, _extents(tensor)) for tensor in self.fusion.input_tensors
         )
-        if empty and self.scheduler in ROW_SCHEDULERS:
-            return ""
-        if self.scheduler == "inner_outer":
-            return rows_and_columns_specialized.refusal(self._rows(), self.residents, problem)
-        if self.scheduler == "inner_persistent":
-            return persistent_strategy.unspecialized(self._asked(), problem)
-        return "the scheduler has no such form"
+        if self.scheduler not in ROW_SCHEDULERS:
+            return "the scheduler has no such form"
+        return "" if empty else role.refusal(self._rows(), problem)
 
     @property
     def decides(self) -> tuple[str, ...]:
         """Names of the sizes that follow from the parameters, and that other segments see too."""
-        return (blocks_of(self.fusion).name,) if self.scheduler == "inner_outer" else ()
+        return (row_columns.blocks_of(self.fusion).name,) if self.scheduler == "inner_outer" else ()
 
     def agreed(self, params: Params, problem: Problem) -> dict[str, int]:
         """The values of these."""
         if not isinstance(params, RowParams) or not self.decides:
             return {}
-        return {self.decides[0]: rows_and_columns.blocks(self._rows(), params, problem)}
+        return {self.decides[0]: row_strategy.blocks(self._rows(), params, problem)}
 
-    def _rows(self) -> rows_and_columns.Rows:
-        return rows_and_columns.rows_of(self.fusion, self.domains, self.caches)
+    def _rows(self) -> Rows:
+        return Rows(self.fusion, self.domains, self.caches, self.residents)
 
     def _columns(self) -> columns_heuristic.Columns:
-        return columns_heuristic.columns_of(self.fusion, self.domains, self.caches)
-
-    def _asked(self) -> persistent_strategy.Asked:
-        return persistent_strategy.Asked(self.fusion, self.domains, self.caches, self.residents)
+        return columns_heuristic.Columns(self.fusion, self.domains, self.caches, self.residents)
 
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
@@ -217,13 +185,14 @@ class Candidate:
             product = threads_heuristic.choose(self.fusion, self.domains, self.caches, problem)
             sharing = threads_heuristic.sharing(self.fusion, product, problem)
             return product, {reduction_apply.SPLITS: sharing} if product.shared else {}
-        if self.scheduler == "inner_persistent":
-            kept, going = persistent_strategy.choose(self._asked(), problem)
-            return kept, {persistent.BLOCKS: going} if going else {}
+        if self.scheduler in ROW_SCHEDULERS:
+            rows = self._rows()
+            kept = row_strategy.choose(rows, problem)
+            going = kept.warp_specialize and not self.decides
+            blocks = row_strategy.blocks(rows, kept, problem)
+            return kept, {row_columns.BLOCKS: blocks} if going else {}
         if self.scheduler == "outer_persistent":
-            return columns_heuristic.choose(self._columns(), self.residents, problem), {}
-        if self.scheduler == "inner_outer":
-            return rows_and_columns_strategy.choose(self._rows(), self.residents, problem), {}
+            return columns_heuristic.choose(self._columns(), problem), {}
         if self.scheduler == "scan":
             return scan_heuristic.choose(self.fusion, self.domains, self.caches, problem), {}
         params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
@@ -250,17 +219,13 @@ class Candidate:
         """The strategies that were compared, with the microseconds that each is predicted to take:
         for as many rows as the model chooses by, which stand for those of the call.
         """
-        if self.scheduler == "inner_persistent":
-            compared = persistent_strategy.candidates(self._asked(), problem)
-            return tuple((_strategy(params), us) for params, us in compared)
-        if self.scheduler == "inner_outer":
+        if self.scheduler in ROW_SCHEDULERS:
             rows = self._rows()
-            found = rows_and_columns_strategy.candidates(rows, self.residents, problem)
-            predict = rows_and_columns_predict.predictor(rows, problem)
             return tuple(
-                (_strategy(params), predict(params))
-                for params in found
-                if params.ring  # of threads that load for themselves the model knows nothing
+                (_strategy(params), us)
+                for params, us in row_strategy.candidates(rows, problem)
+                # of threads that load for themselves beside sums of columns the model knows nothing
+                if params.ring or not rows.columns
             )
         if self.scheduler == "matmul":
             return matmul_words.compared(matmul_heuristic.works_of(self.fusion, problem), problem)
@@ -298,13 +263,10 @@ class Candidate:
             return ""
         if self.scheduler == "scan":
             return "a scan waits for what comes before, and loads when it has it"
-        if self.scheduler == "inner_persistent":
-            _, going = persistent_strategy.choose(self._asked(), problem)
-            return "" if going else "a block has one row, which its threads load at once"
+        if self.scheduler in ROW_SCHEDULERS:
+            return row_strategy.no_ring(self._rows(), problem)
         if self.scheduler == "outer_persistent":
             return "a block has its columns once, and its threads load them at once"
-        if self.scheduler == "inner_outer":
-            return rows_and_columns_strategy.no_ring(self._rows(), self.residents, problem)
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def elements(self, params: Params) -> int:
@@ -335,11 +297,9 @@ class Candidate:
             scan_apply.apply(fusion, caches, params)
         elif isinstance(params, OuterPersistentParams):
             columns_apply.apply(fusion, caches, params)
-        elif isinstance(params, RowParams) and self.scheduler == "inner_outer":
-            rows_and_columns_apply.apply(fusion, caches, params)
         elif isinstance(params, RowParams):
-            apply = persistent if params.warp_specialize else persistent_apply
-            apply.apply(fusion, caches, params)
+            turns = params.warp_specialize or self.scheduler == "inner_outer"
+            (apply_turns if turns else rows_apply).apply(fusion, caches, params)
         else:
             reduction_apply.apply(fusion, caches, params)
         if isinstance(params, VECTORS):
@@ -368,7 +328,7 @@ def refusals(fusion: Program, target: Target, without: Refusals = ()) -> Refusal
             return torn
         return known.get(name) or refusal(whole, target)
 
-    return tuple((name, said(name, refusal)) for name, refusal, _ in SCHEDULERS)
+    return tuple((name, said(name, refusal)) for name, refusal in SCHEDULERS)
 
 
 def _reads_computed(operation: Operation) -> str:
@@ -398,8 +358,9 @@ def select(fusion: Fusion, target: Target, reasons: Refusals | None = None) -> C
     prepared, caches = _prepared(fusion, taken)
     residents: tuple[Choice, ...] = ()
     if taken in PERSISTENT:
-        columns = partial_sums(prepared)
-        rows, own = rows_alone(prepared, columns), of_rows(caches, columns)
+        columns = row_columns.partial_sums(prepared)
+        rows = row_columns.rows_alone(prepared, columns)
+        own = row_columns.of_rows(caches, columns)
         residents = choices(rows, own, turns=taken == "inner_outer")
     declined = tuple((name, reason) for name, reason in reasons if reason)
     return Candidate(prepared, caches, DomainMap(prepared), taken, declined, residents)
@@ -420,5 +381,6 @@ def _prepared(fusion: Fusion, scheduler: str) -> tuple[Fusion, tuple[Cached, ...
     if scheduler == "matmul_by_threads":
         caches = keep_apart(draft, caches)
     if scheduler == "inner_outer":
-        draft.bring_first(rows_alone(draft, partial_sums(draft)).operations)
+        columns = row_columns.partial_sums(draft)
+        draft.bring_first(row_columns.rows_alone(draft, columns).operations)
     return draft, caches

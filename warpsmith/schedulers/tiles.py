@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
@@ -105,33 +105,35 @@ def loads_first(
     fusion: Fusion,
     caches: tuple[Cached, ...],
     full: Collection[TensorView],
-    kept: Sequence[TensorView],
+    before: Iterable[TensorView] = (),
     *,
     reload_weights: bool,
 ) -> None:
-    """Bring the copies of inputs to the front: whole rows first, what all rows share after them.
-
-    What is read from shared memory all the time comes first: the role that loads it has to.
+    """Bring copies of inputs to the front: those that come `before`, as what waits in shared memory
+    does, whole rows, and what all rows share after them, unless it is loaded where it is used.
     """
-    loads = [c for c in caches if c.load and (c.register in full or not (reload_weights or kept))]
+    loads = [c for c in caches if c.load and (c.register in full or not reload_weights)]
     ordered = sorted(loads, key=lambda c: c.register not in full)
-    copies = [*(reader for tile in kept for reader in fusion.consumers(tile))]
-    copies += [c.register for c in ordered]
+    copies = [*before, *(c.register for c in ordered)]
     fusion.bring_first(copy.definition for copy in copies if copy.definition is not None)
 
 
-def inline_rows(fusion: Fusion, reference: TensorView, position: int, row: int) -> None:
-    """As deep as it goes; reductions across threads take all rows of a thread together.
-
-    Args:
-        position: of the loop over a thread's rows, where it has several.
-        row: position of the first loop inside a row.
+def inline_rows(
+    fusion: Fusion,
+    reference: TensorView,
+    position: int,
+    early: Iterable[TensorView] = (),
+    *,
+    together: bool = True,
+) -> None:
+    """As deep as it goes, but for what is computed `early`. `Together`, everything shares the
+    reference's loops up to a position, and reductions across threads take all rows of a thread.
     """
-    early: set[TensorView] = set()
-    if row > position:
+    apart = set(early)
+    if together:
         for operation in fusion.operations:
             loop = operation.outputs[0].loop
             if any(axis.is_reduction and axis.parallel.is_thread for axis in loop):
-                early.update(operation.outputs, tensor_inputs(operation))
+                apart.update(operation.outputs, tensor_inputs(operation))
         inline_at(reference, position, best_effort=True)
-    inline_most(fusion, [t for t in fusion.computed if t not in early])
+    inline_most(fusion, [t for t in fusion.computed if t not in apart])

@@ -15,8 +15,8 @@ from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization.recompute import COSTLY
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.recompute import COSTLY
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 

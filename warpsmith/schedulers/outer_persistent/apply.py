@@ -10,13 +10,14 @@ from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.cover import divide_row, merge_all
-from warpsmith.schedulers.normalization.applicability import walks_rows
-from warpsmith.schedulers.normalization.apply import load_first, order_loops, spread
-from warpsmith.schedulers.normalization.recompute import recompute, runs_of
-from warpsmith.schedulers.normalization.resident import full_size
-from warpsmith.schedulers.outer_persistent.heuristic import OuterPersistentParams, columns_of
+from warpsmith.schedulers.cover import divide_row, merge_all, order_loops
+from warpsmith.schedulers.outer_persistent.heuristic import Columns
+from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
 from warpsmith.schedulers.reduction.applicability import reductions
+from warpsmith.schedulers.rows.applicability import walks_rows
+from warpsmith.schedulers.rows.apply import spread
+from warpsmith.schedulers.rows.recompute import recompute, runs_of
+from warpsmith.schedulers.tiles import loads_first
 
 COLUMN_LOOPS = (
     ParallelType.serial,
@@ -43,12 +44,12 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentPar
     """
     recompute(fusion, runs_of(fusion, again=params.again))
     domains = DomainMap(fusion)
-    columns = columns_of(fusion, domains, caches)
-    full = full_size(fusion, domains, caches)
+    columns = Columns(fusion, domains, caches)
+    full = {cached.register for cached in columns.full}
     order = {domains.group(axis): place for place, axis in enumerate(columns.axes)}
     fusion.divisors |= {(columns.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
-    load_first(fusion, caches, full, reload_weights=params.reload_weights)
+    loads_first(fusion, caches, full, reload_weights=params.reload_weights)
     first, *others = reductions(fusion)
     keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(columns.run.axes) - columns.run.start, params)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from warpsmith.schedulers.cover import full_passes
+from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS
 from warpsmith.targets.family import Limits
 
 FIXED_REGISTERS = 18
@@ -40,12 +42,6 @@ estimate: DRAM gives 64 bytes at once, and pages open for neighbours."""
 
 COPY_SHARE = 0.889017
 """Of the memory's rate, what a copy reaches (one H200, 2026-11-21)."""
-
-RESIDENT_BYTES = 49152
-"""Bytes that a multiprocessor is to hold at once; see normalization/heuristic.py."""
-
-ENOUGH_WARPS = 16
-"""Warps of a multiprocessor from which on more of them hide no more."""
 
 MOST_HIDING = 2
 ROUND_US = 2.0
@@ -87,14 +83,39 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What blocks and threads take; see `OuterPersistentParams`."""
+class OuterPersistentParams:
+    """A schedule whose columns stay in registers.
+
+    Attributes:
+        vector: adjacent columns per thread and access.
+        unroll: accesses of a thread and input, one below the other, all issued before the first
+            use.
+        cluster: blocks that share columns; 1 where they are one block's.
+        block_x: threads side by side.
+        block_y: threads one below the other.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        exact: the threads' accesses are exactly a column's elements, so that none needs a
+            predicate for them.
+        full: accesses of each thread that need none in any block, where others do.
+        even: the blocks' columns are exactly all that there are, likewise.
+        reload_weights: inputs that lack the reduced dimensions, or all kept ones, are loaded when
+            they are needed, not at the start.
+        again: costly values are computed again, where that takes fewer registers than to keep them.
+        vectorized: names of the global tensors accessed in vectors.
+    """
 
     vector: int
     unroll: int
     cluster: int
     block_x: int
     block_y: int
+    blocks_per_sm: int = 1
+    exact: bool
+    even: bool
+    reload_weights: bool = False
+    again: bool = False
+    vectorized: tuple[str, ...] = ()
+    full: int = 0
 
     @property
     def threads(self) -> int:
@@ -105,14 +126,8 @@ class Shape:
         """Columns of a block."""
         return self.block_x * self.vector
 
-    def even(self, work: Work) -> bool:
-        return work.width % self.wide == 0
 
-    def exact(self, work: Work) -> bool:
-        return self.cluster * self.unroll * self.block_y == work.length
-
-
-def shapes(work: Work, vector: int, cluster: int) -> Iterator[Shape]:
+def shapes(work: Work, vector: int, cluster: int) -> Iterator[OuterPersistentParams]:
     """Those whose pieces of rows are whole sectors, 256 bytes at most, where rows are as long.
 
     Blocks have a number of threads that is usual, or one with which no access needs a predicate.
@@ -127,8 +142,15 @@ def shapes(work: Work, vector: int, cluster: int) -> Iterator[Shape]:
         for block_y in sorted(_heights(rows, block_x)):
             unroll = -(-rows // block_y)
             if unroll * vector <= MOST_ELEMENTS:
-                yield Shape(
-                    vector=vector, unroll=unroll, cluster=cluster, block_x=block_x, block_y=block_y
+                yield OuterPersistentParams(
+                    vector=vector,
+                    unroll=unroll,
+                    cluster=cluster,
+                    block_x=block_x,
+                    block_y=block_y,
+                    exact=cluster * unroll * block_y == work.length,
+                    even=work.width % (block_x * vector) == 0,
+                    full=full_passes(work.length, block_y, unroll, cluster),
                 )
         block_x *= 2
 
@@ -147,7 +169,7 @@ def _heights(rows: int, block_x: int) -> set[int]:
     return {height for height in usual | exact | alone if height * block_x <= THREADS[-1]}
 
 
-def time_us(work: Work, shape: Shape, blocks_per_sm: int) -> float:
+def time_us(work: Work, shape: OuterPersistentParams, blocks_per_sm: int) -> float:
     """Predicted time: bytes over the rate that pieces so wide and multiprocessors so full reach,
     and what each round of blocks waits.
     """
@@ -159,7 +181,7 @@ def time_us(work: Work, shape: Shape, blocks_per_sm: int) -> float:
     piece = shape.wide * work.widest if shape.wide < work.width else PIECES[0][0]
     share = next(share for least, share in PIECES if piece >= least)
     warps = together * max(1, shape.threads // 32)
-    busy = share * min(1.0, held / RESIDENT_BYTES, warps / ENOUGH_WARPS)
+    busy = share * min(1.0, held / ENOUGH_BYTES, warps / ENOUGH_WARPS)
     moved = work.length * work.width * (work.loaded + work.stored) / work.bytes_per_us
     rounds = -(-blocks // (blocks_per_sm * work.sms))
     wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
@@ -173,7 +195,7 @@ def time_apart_us(work: Work) -> float:
 
 
 def registers(
-    work: Work, shape: Shape, size: int, beside: int, passing: int, *, again: bool
+    work: Work, shape: OuterPersistentParams, size: int, beside: int, passing: int, *, again: bool
 ) -> int:
     """Of a thread: what stays, results, a vector of floats being computed, and the rest.
 
@@ -187,7 +209,7 @@ def registers(
         again: costly values are computed again.
     """
     stay = -(-shape.unroll * shape.vector * size // 4)
-    guarded = not (shape.even(work) and shape.exact(work))
+    guarded = not (shape.even and shape.exact)
     work_on = (2 + work.sums) * shape.vector + -(-shape.vector * beside // 4) + shape.unroll // 2
     special = shape.unroll * passing // 2 + (AGAIN_REGISTERS if again else 0)
     if shape.cluster > 1:

@@ -14,6 +14,7 @@ import math
 from dataclasses import dataclass
 
 from warpsmith.schedulers.multiprocessor import together
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -144,92 +145,45 @@ class Work:
     evict_last: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Who does it.
-
-    Attributes:
-        threads: of a row, or of a block's part of it.
-        vector: adjacent elements of an access.
-        unroll: accesses of a thread to a row.
-        side: rows that a block has side by side.
-        kept: rows of a thread, reduced together.
-        blocks_per_sm: blocks that a multiprocessor holds.
-        cluster: blocks that share a row.
-        ring: stages of a block; 0 where threads load rows themselves.
-        role: a role loads them, and rows side by side are groups that take turns.
-        apart: each of these leaves sums of its own.
-        reread: rows are read from shared memory again for each reduction.
-        reload_weights: what all rows share is loaded where it is used.
-        shared: it waits in shared memory.
-        masked: threads have not exactly a row.
-        by_threads: threads copy rows to the ring.
-        chunks: the TMA unit brings whole chunks of 16 bytes that rows lie in.
-    """
-
-    threads: int
-    vector: int
-    unroll: int
-    side: int = 1
-    kept: int = 1
-    blocks_per_sm: int = 1
-    cluster: int = 1
-    ring: int = 0
-    role: bool = False
-    apart: bool = False
-    reread: bool = False
-    reload_weights: bool = False
-    shared: bool = False
-    masked: bool = False
-    by_threads: bool = False
-    chunks: bool = False
-
-    @property
-    def at_once(self) -> int:
-        """Rows of a block."""
-        return self.side * self.kept
-
-    @property
-    def elements(self) -> int:
-        """Of all its rows in one thread."""
-        return self.kept * self.unroll * self.vector
-
-
 def least_in_turns(work: Work, target: Target) -> float:
     """Microseconds that no shape takes less than where blocks go round rows that a role loads."""
     return START_US + ROLE_US + _memory(work, target, True)
 
 
-def predicted_us(work: Work, shape: Shape, target: Target) -> float:
+def predicted_us(work: Work, params: RowParams, target: Target) -> float:
     """Microseconds from the launch to the end, of the second kernel, too."""
-    in_turns = _in_turns(work, shape)
-    teams = max(1, shape.blocks_per_sm * target.teams(shape.cluster))
+    in_turns = _in_turns(work, params)
+    teams = max(1, params.blocks_per_sm * target.teams(params.cluster))
     if in_turns:
-        teams = max(1, min(teams, math.ceil(work.rows / shape.at_once)))
-    turns = work.rows / (teams * shape.at_once)
+        teams = max(1, min(teams, math.ceil(work.rows / params.at_once)))
+    turns = work.rows / (teams * params.at_once)
     turns = math.ceil(turns) if in_turns else max(1.0, turns)
-    first = shape.blocks_per_sm * shape.at_once * work.length / shape.cluster * work.loaded
-    ring = shape.ring * first / (shape.side if shape.role else 1)
-    wait = _turn(work, shape) + _exposed(work, shape, target)
-    held = teams * shape.cluster / target.sm_count if in_turns else shape.blocks_per_sm
+    first = params.blocks_per_sm * params.at_once * work.length / params.cluster * work.loaded
+    ring = params.ring * first / (params.block_y if params.warp_specialize else 1)
+    wait = _turn(work, params) + _exposed(work, params, target)
+    held = teams * params.cluster / target.sm_count if in_turns else params.blocks_per_sm
     body = together(
         SHARPNESS,
         _memory(work, target, in_turns),
-        turns * _instructions(work, shape, held, target) / target.sm_issues,
+        turns * _instructions(work, params, held, target) / target.sm_issues,
         turns * wait,
     )
-    total = START_US + (ROLE_US if shape.role else 0.0) + (1 + _loss(work, shape, ring)) * body
+    total = (
+        START_US
+        + (ROLE_US if params.warp_specialize else 0.0)
+        + (1 + _loss(work, params, ring)) * body
+    )
     if not in_turns:
-        return total + TAIL_SHARE * wait * min(1.0, work.rows / (teams * shape.at_once))
-    if shape.ring:
+        return total + TAIL_SHARE * wait * min(1.0, work.rows / (teams * params.at_once))
+    if params.ring:
         crowd = 0.0 if work.evict_last else max(0.0, ring / FEW_BYTES - 1)
         total += LATENCY_US + first / (FIRST_SHARE * target.rates.sm_load) + CROWD_US * crowd**2
-    return total + _sums(work, shape, teams, target)
+    return total + _sums(work, params, teams, target)
 
 
-def _in_turns(work: Work, shape: Shape) -> bool:
+def _in_turns(work: Work, params: RowParams) -> bool:
     """Whether blocks go round rows."""
-    return work.summed > 0 or shape.ring > 0
+    return work.summed > 0 or params.ring > 0
 
 
 def _memory(work: Work, target: Target, in_turns: bool) -> float:
@@ -240,66 +194,73 @@ def _memory(work: Work, target: Target, in_turns: bool) -> float:
     return moved / (share * target.rates.memory)
 
 
-def _turn(work: Work, shape: Shape) -> float:
+def _turn(work: Work, params: RowParams) -> float:
     """Microseconds from a row's coming to its end: what one block does."""
-    meeting = MEETING_US * _doublings(shape.threads / WARP)
-    meeting += CLUSTER_US if shape.cluster > 1 else 0.0
-    return (work.stages - 1) * meeting + shape.elements * OPERATION_US * work.operations
+    meeting = MEETING_US * _doublings(params.block_x / WARP)
+    meeting += CLUSTER_US if params.cluster > 1 else 0.0
+    return (work.stages - 1) * meeting + params.elements * OPERATION_US * work.operations
 
 
-def _exposed(work: Work, shape: Shape, target: Target) -> float:
+def _exposed(work: Work, params: RowParams, target: Target) -> float:
     """Microseconds in which threads wait for their own loads."""
-    if shape.ring:
+    if params.ring:
         return 0.0
-    again = not (_in_turns(work, shape) or shape.shared)
-    weights = WEIGHTS_SHARE * work.weights / shape.kept if again else 0.0
-    elements = shape.blocks_per_sm * shape.at_once * work.length / shape.cluster
+    again = not (_in_turns(work, params) or params.weights_in_shared)
+    weights = WEIGHTS_SHARE * work.weights / params.rows_per_thread if again else 0.0
+    elements = params.blocks_per_sm * params.at_once * work.length / params.cluster
     return LATENCY_US + elements * (work.loaded + weights) / (ASKED_SHARE * target.sm_memory)
 
 
-def _instructions(work: Work, shape: Shape, held: float, target: Target) -> float:
+def _instructions(work: Work, params: RowParams, held: float, target: Target) -> float:
     """What a multiprocessor issues in a turn of the blocks that it has, if each of its schedulers
     had as many warps as the one that has most.
     """
-    warps = max(1.0, held * shape.side * shape.threads / WARP)
+    warps = max(1.0, held * params.block_y * params.block_x / WARP)
     whole, schedulers = math.ceil(warps), target.family.limits.partitions
     uneven = -(-whole // schedulers) * schedulers / whole
-    inputs = work.loaded / work.item * (work.stages if shape.reread else 1)
-    accesses = shape.kept * shape.unroll * (inputs + work.stored / work.item)
-    each = SUM_INSTRUCTIONS * work.sums * shape.kept
-    each += TURN_INSTRUCTIONS if _in_turns(work, shape) else 0.0
-    each += MASKED_INSTRUCTIONS * accesses if shape.masked else 0.0
-    part = min(shape.threads * shape.unroll * shape.vector, work.length / shape.cluster)
+    inputs = work.loaded / work.item * (work.stages if params.reread else 1)
+    accesses = params.rows_per_thread * params.unroll * (inputs + work.stored / work.item)
+    each = SUM_INSTRUCTIONS * work.sums * params.rows_per_thread
+    each += TURN_INSTRUCTIONS if _in_turns(work, params) else 0.0
+    each += MASKED_INSTRUCTIONS * accesses if not params.exact else 0.0
+    part = min(params.block_x * params.unroll * params.vector, work.length / params.cluster)
     done = INSTRUCTIONS * work.operations + COSTLY_INSTRUCTIONS * work.costly
-    return uneven * (warps * each + held * shape.at_once * part / WARP * done)
+    return uneven * (warps * each + held * params.at_once * part / WARP * done)
 
 
-def _loss(work: Work, shape: Shape, ring: float) -> float:
+def _loss(work: Work, params: RowParams, ring: float) -> float:
     """Of the time of rows, what certain shapes take more."""
-    loss = RELOAD_LOSS if shape.reload_weights and not shape.shared else 0.0
-    loss += WIDE_LOSS * _doublings(shape.threads / MANY_THREADS)
-    alone = shape.blocks_per_sm == 1 and not _in_turns(work, shape)
+    loss = RELOAD_LOSS if params.reload_weights and not params.weights_in_shared else 0.0
+    loss += WIDE_LOSS * _doublings(params.block_x / MANY_THREADS)
+    alone = params.blocks_per_sm == 1 and not _in_turns(work, params)
     loss += ALONE_LOSS if alone else 0.0
-    loss += BY_THREADS_LOSS if shape.by_threads else 0.0
-    loss += DEEP_LOSS * max(0.0, shape.elements / MANY_ELEMENTS - 1)
+    loss += BY_THREADS_LOSS if params.by_threads else 0.0
+    loss += DEEP_LOSS * max(0.0, params.elements / MANY_ELEMENTS - 1)
     loss += CROWD_LOSS * max(0.0, ring / ENOUGH_BYTES - 1) if work.evict_last else 0.0
-    access = shape.vector * work.item
-    if access >= VECTOR_BYTES or (shape.ring and not shape.chunks):
+    access = params.vector * work.item
+    if access >= VECTOR_BYTES or (params.ring and not params.chunks):
         return loss
-    if shape.ring:
+    if params.ring:
         return loss + CHUNKS_LOSS * _doublings(VECTOR_BYTES / access)
-    asked = shape.blocks_per_sm * shape.side * shape.threads / WARP * shape.kept * shape.unroll
+    asked = (
+        params.blocks_per_sm
+        * params.block_y
+        * params.block_x
+        / WARP
+        * params.rows_per_thread
+        * params.unroll
+    )
     asked *= work.loaded / work.item * max(LINE_BYTES, WARP * access)
     loss += MORE_LOSS * _doublings(asked / ASKED_BYTES)
     return loss + NARROW_LOSS * _doublings(VECTOR_BYTES / access)
 
 
-def _sums(work: Work, shape: Shape, teams: int, target: Target) -> float:
+def _sums(work: Work, params: RowParams, teams: int, target: Target) -> float:
     """Microseconds that sums of columns take when all rows are done."""
     if not work.summed:
         return 0.0
-    left = teams * (shape.side if shape.apart else 1) * work.length * work.summed
-    doublings = 0.0 if shape.apart else _doublings(shape.side)
+    left = teams * (params.block_y if params.apart else 1) * work.length * work.summed
+    doublings = 0.0 if params.apart else _doublings(params.block_y)
     return SECOND_US + DOUBLING_US * doublings + 2 * left / (SUMS_SHARE * target.rates.l2)
 
 

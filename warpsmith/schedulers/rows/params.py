@@ -49,13 +49,13 @@ class RowParams:
     rows_per_thread: int = 1
     cluster: int = 1
     block_x: int
-    block_y: int
-    blocks_per_sm: int
+    block_y: int = 1
+    blocks_per_sm: int = 1
     exact: bool
     full: int = 0
-    reload_weights: bool
-    again: bool
-    vectorized: tuple[str, ...]
+    reload_weights: bool = False
+    again: bool = False
+    vectorized: tuple[str, ...] = ()
     ring: int = 0
     warp_specialize: bool = False
     reread: bool = False
@@ -74,3 +74,13 @@ class RowParams:
     def apart(self) -> bool:
         """Whether each group of a block leaves sums of columns of its own."""
         return self.warp_specialize and not self.joined
+
+    @property
+    def at_once(self) -> int:
+        """Rows of a block."""
+        return self.block_y * self.rows_per_thread
+
+    @property
+    def elements(self) -> int:
+        """Of all its rows in one thread."""
+        return self.rows_per_thread * self.unroll * self.vector

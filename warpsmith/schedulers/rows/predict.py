@@ -1,11 +1,15 @@
-"""How long kernels of rows with certain parameters are predicted to take."""
+"""What is to be done with a call's rows, and how long kernels with certain parameters take."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from warpsmith.schedulers.rows.model import Shape, Work, predicted_us
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.applicability import stages
+from warpsmith.schedulers.rows.model import Work, least_in_turns, predicted_us
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.target import Target
 
 ROW_CLASSES = ((4, 1.0), (24, 12.0), (124, 62.06), (math.inf, 248.24))
@@ -19,28 +23,38 @@ def class_of(rows: int, target: Target) -> int:
     return round(next(count for most, count in ROW_CLASSES if each <= most) * target.sm_count)
 
 
-def predicted(work: Work, params: RowParams, target: Target) -> float:
-    """Microseconds of a kernel with such parameters, and of what follows from it."""
-    return predicted_us(work, shape_of(params), target)
+class Predictor:
+    """Predicts a call's shapes, with as many rows as the class of its count has."""
 
+    def __init__(self, rows: Rows, problem: Problem) -> None:
+        cuts = max(stages(rows.alone).values(), default=0)
+        beside, self._target = bool(rows.columns), problem.target
+        work = Work(
+            rows=class_of(rows.count(problem), problem.target),
+            length=rows.length(problem),
+            loaded=rows.loaded,
+            stored=rows.stored,
+            item=max(rows.sizes, default=4),
+            weights=0 if beside else sum(cached.memory.dtype.size for cached in rows.weights),
+            stages=2 if beside else 1 + cuts,
+            sums=len(rows.sums) if beside else cuts,
+            operations=rows.operations if beside else 0,
+            costly=0,
+            summed=rows.summed,
+            evict_last=not rows.past_l1(problem),
+        )
+        self._work = {
+            (choice.reload_weights, choice.again): work
+            if beside
+            else replace(work, operations=choice.operations, costly=choice.costly)
+            for choice in rows.residents
+        }
 
-def shape_of(params: RowParams) -> Shape:
-    """Who does the work, where a schedule has such parameters."""
-    return Shape(
-        threads=params.block_x,
-        vector=params.vector,
-        unroll=params.unroll,
-        side=params.block_y,
-        kept=params.rows_per_thread,
-        blocks_per_sm=params.blocks_per_sm,
-        cluster=params.cluster,
-        ring=params.ring,
-        role=params.warp_specialize,
-        apart=params.apart,
-        reread=params.reread,
-        reload_weights=params.reload_weights,
-        shared=params.weights_in_shared,
-        masked=not params.exact,
-        by_threads=params.by_threads,
-        chunks=params.chunks,
-    )
+    def __call__(self, params: RowParams) -> float:
+        """Microseconds from the launch to the end, of the kernel that adds sums of columns, too."""
+        work = self._work[params.reload_weights, params.again]
+        return predicted_us(work, params, self._target)
+
+    def least_by_role(self) -> float:
+        """Microseconds that no shape takes less than where a role loads the rows."""
+        return least_in_turns(next(iter(self._work.values())), self._target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warpsmith.schedulers.inner_outer.rows import Rows
+from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import Limits
 
 MOST_REGISTERS = 280

@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.cover import divide_row, merge_all
-from warpsmith.schedulers.normalization.recompute import recompute, runs_of
-from warpsmith.schedulers.normalization.resident import full_size, weights_of
-from warpsmith.schedulers.normalization.rows import rows_of
+from warpsmith.schedulers.cover import divide_row, merge_all, order_loops
 from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.tiles import copies_of, divide_weights, through_shared
+from warpsmith.schedulers.rows.recompute import recompute, runs_of
+from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.schedulers.tiles import (
+    copies_of,
+    divide_weights,
+    inline_rows,
+    loads_first,
+    through_shared,
+)
 
 ROW_LOOPS = (
     ParallelType.serial,
@@ -43,15 +46,17 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     within a thread, lane by lane of its vectors, then over the lanes, then across the block and the
     cluster, whose every thread gets the result.
     """
-    tiles = through_shared(weights_of(fusion, caches)) if params.weights_in_shared else ()
+    tiles: tuple[TensorView, ...] = ()
+    if params.weights_in_shared:
+        tiles = through_shared(Rows(fusion, DomainMap(fusion), caches).weights)
     recompute(fusion, runs_of(fusion, again=params.again))
     domains = DomainMap(fusion)
-    rows = rows_of(fusion, domains, caches)
-    full = full_size(fusion, domains, caches)
+    rows = Rows(fusion, domains, caches)
+    full = {cached.register for cached in rows.full}
     order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}
     fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
-    load_first(fusion, caches, full, tiles, reload_weights=params.reload_weights)
+    loads_first(fusion, caches, full, tiles, reload_weights=params.reload_weights)
     first, *others = reductions(fusion)
     keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
@@ -63,44 +68,13 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     outer, row = _parallelize(first, keeps, params)
     parallelize_like(first, selected_tensors=alike)
     for tensor in (first, *others):
-        _factor(tensor, row)
+        rfactor(tensor, [row, row + 1])
+        rfactor(tensor, [row + 1])
     whole = {c.register for c in caches if c.register in full or not params.reload_weights}
     streaming = full if params.streaming else set()
     spread(fusion, caches, params.vectorized, first, outer, streaming, whole, tiles)
     for cached in caches:
         cached.register.evict_last = params.evict_last and cached.register in full
-
-
-def load_first(
-    fusion: Fusion,
-    caches: tuple[Cached, ...],
-    full: set[TensorView],
-    tiles: Sequence[TensorView] = (),
-    *,
-    reload_weights: bool,
-) -> None:
-    """Bring the copies of inputs to the front: tiles in shared memory first, then whole rows, and
-    what all rows share after them.
-    """
-    loads = [c for c in caches if c.load and not (reload_weights and c.register not in full)]
-    ordered = sorted(loads, key=lambda c: c.register not in full)
-    copies = (*tiles, *(cached.register for cached in ordered))
-    fusion.bring_first(copy.definition for copy in copies if copy.definition is not None)
-
-
-def order_loops(tensor: TensorView, domains: DomainMap, order: dict[int, int]) -> int:
-    """Bring kept dimensions before reduced ones, in memory order; returns how many are kept."""
-    assert tensor.definition is not None
-    for output in tensor.definition.outputs:
-        output.loop = [axis for axis in output.loop if not axis.is_broadcast]
-
-    def key(position: int) -> tuple[bool, int]:
-        axis = tensor.loop[position]
-        return axis.is_reduction, order.get(domains.group(axis), -1)
-
-    wanted = sorted(range(len(tensor.loop)), key=key)
-    reorder(tensor, {old: new for new, old in enumerate(wanted)})
-    return sum(not axis.is_reduction for axis in tensor.loop)
 
 
 def _divide(fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: RowParams) -> None:
@@ -140,16 +114,6 @@ def _parallelize(tensor: TensorView, keeps: int, params: RowParams) -> tuple[int
     return len(kept), len(outside)
 
 
-def _factor(tensor: TensorView, row: int) -> None:
-    """Reduce within a thread first, lane by lane, then over the lanes.
-
-    Args:
-        row: position of the first loop over what a block has of a row.
-    """
-    rfactor(tensor, [row, row + 1])
-    rfactor(tensor, [row + 1])
-
-
 def spread(
     fusion: Fusion,
     caches: tuple[Cached, ...],
@@ -175,8 +139,4 @@ def spread(
             cached.register.streaming = cached.register in streaming
         if cached.load and cached.register in whole:
             early.add(cached.register)
-    for operation in fusion.operations:
-        if any(axis.is_reduction and axis.parallel.is_thread for axis in operation.outputs[0].loop):
-            early.update(operation.outputs, tensor_inputs(operation))
-    inline_at(reference, outer, best_effort=True)
-    inline_most(fusion, [t for t in fusion.computed if t not in early])
+    inline_rows(fusion, reference, outer, early)

@@ -6,22 +6,14 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from warpsmith.ir.mapping import DomainMap
-from warpsmith.ir.program import Program
-from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
-from warpsmith.schedulers.normalization.predict import Predictor
-from warpsmith.schedulers.normalization.resident import Choice, full_size, weights_of
-from warpsmith.schedulers.normalization.rows import (
-    Rows,
-    length_of,
-    rows_of,
-)
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.model import LINE_BYTES, VECTOR_BYTES
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.resident import Choice
+from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import Limits
 
 BLOCK_THREADS = 128
@@ -102,56 +94,10 @@ MOST_MASKED = 64
 24576 took 40 % longer."""
 
 
-def unsupported_sizes(
-    fusion: Program,
-    domains: DomainMap,
-    caches: tuple[Cached, ...],
-    residents: tuple[Choice, ...],
-    problem: Problem,
-) -> str:
-    """Why the rows of a call cannot stay in registers; empty where they can."""
-    length = length_of(fusion, problem)
-    if length == 0:
-        return "its rows are empty"
-    if not candidates(fusion, domains, caches, residents, problem):
-        most = problem.target.runs(CLUSTERS)[-1]
-        return f"rows of {length} elements do not fit in the registers of {most} blocks"
-    return ""
-
-
-def choose(
-    fusion: Program,
-    domains: DomainMap,
-    caches: tuple[Cached, ...],
-    residents: tuple[Choice, ...],
-    problem: Problem,
-    predictor: Predictor,
-) -> RowParams:
-    """What the model predicts to take the least time, for as many rows as the class of their count
-    has.
-    """
-    found = candidates(fusion, domains, caches, residents, problem)
-    assert found, "sizes are supported where this is asked"
-    fastest = min(found, key=predictor)
-    streaming = past_l1(caches, problem)
-    return replace(fastest, streaming=streaming, evict_last=not streaming)
-
-
-def candidates(
-    fusion: Program,
-    domains: DomainMap,
-    caches: tuple[Cached, ...],
-    residents: tuple[Choice, ...],
-    problem: Problem,
-) -> list[RowParams]:
+def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
     """The ways to keep a row whose registers fit, in one block and in several."""
-    rows = rows_of(fusion, domains, caches)
-    full = full_size(fusion, domains, caches)
-    length = length_of(fusion, problem)
-    sizes = [c.memory.dtype.size for c in caches if c.load and c.register in full]
-    weights = weights_of(fusion, caches)
-    run = [axis for axis in rows.axes if axis.is_reduction]
-    fit = problem.rings != "never" and all(is_one_row(c, domains, run) for c in weights)
+    length, sizes, weights = rows.length(problem), rows.sizes, rows.weights
+    fit = problem.rings != "never" and all(is_one_row(c, rows.domains, rows.row) for c in weights)
 
     def ways(vector: int, cluster: int) -> list[RowParams]:
         in_shared = (
@@ -159,7 +105,7 @@ def candidates(
         )
         each = (
             _spread(rows, sizes, c, length, vector, cluster, problem, in_shared=in_shared)
-            for c in residents
+            for c in rows.residents
         )
         return [params for found in each for params in found]
 
@@ -198,7 +144,7 @@ def _is_roomy(params: RowParams) -> bool:
 
 def _spread(
     rows: Rows,
-    sizes: list[int],
+    sizes: tuple[int, ...],
     choice: Choice,
     length: int,
     vector: int,
@@ -218,7 +164,7 @@ def _spread(
     row = _Row(
         vectors=-(-vectors // cluster),
         vector=vector,
-        size=choice.bytes_per_element(max(1, 4 // vector)),
+        size=choice.bytes_per_element(vector),
         passing=choice.passing,
         in_pieces=rows.in_pieces,
         inputs=len(sizes),

@@ -1,4 +1,4 @@
-"""The ways to keep a row in registers from one stage (`again.py`) to the next, and what each takes.
+"""The ways to keep a row in registers from one stage to the next, and what each takes.
 
 A way says what is loaded late and what is computed again; registers, and operations, are counted of
 the program as it stands, in which nothing has been computed again yet.
@@ -18,9 +18,11 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import is_one_row
-from warpsmith.schedulers.normalization.applicability import walks_rows
-from warpsmith.schedulers.normalization.recompute import COSTLY, NOT_REPEATED, Run, runs_of
 from warpsmith.schedulers.reduction.applicability import reductions
+from warpsmith.schedulers.rows.applicability import walks_rows
+from warpsmith.schedulers.rows.recompute import COSTLY, NOT_REPEATED, Run, runs_of
+
+REGISTER_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +61,22 @@ class Choice:
     costly: int
     kept: int
 
-    def bytes_per_element(self, least: int = 1) -> int:
+    def bytes_per_element(self, vector: int = 4) -> int:
         """Register bytes that each element of a row takes between the stages where it takes most.
 
-        Within a stage, what is made of a vector takes the place of what it was made of. An element
-        takes the `least` bytes where registers are not shared by several.
+        Within a stage, what is made of a vector takes the place of what it was made of. Elements
+        of a narrower `vector` than a register has do not share one.
         """
-        return _most(self.lives, least)
+        return _most(self.lives, vector)
 
-    def bytes_beside_inputs(self, least: int = 1) -> int:
+    def bytes_beside_inputs(self, vector: int = 4) -> int:
         """The same where each stage reads inputs from shared memory."""
-        return _most(self.reread, least)
+        return _most(self.reread, vector)
 
 
-def _most(lives: Sequence[Life], least: int) -> int:
+def _most(lives: Sequence[Life], vector: int) -> int:
     """Bytes that live at once between two stages, at most."""
+    least = max(1, REGISTER_BYTES // vector)
     last = max((life.last for life in lives), default=0)
     return max(
         sum(max(life.size, least) for life in lives if life.made <= stage < life.last)
@@ -108,17 +111,11 @@ def choices(
     return tuple(choice for choice in found if not choice.again or choice.lives not in kept)
 
 
-def shared_loads(program: Program, caches: tuple[Cached, ...]) -> set[TensorView]:
-    """The register copies of the inputs that all rows share."""
-    program = program.without(())
-    full, rows = full_size(program, map_of(program), caches), walks_rows(program)
-    return {c.register for c in caches if c.load} & rows - full
-
-
 def weights_of(program: Program, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
     """The inputs that all rows share."""
-    shared = shared_loads(program, caches)
-    return tuple(c for c in caches if c.load and c.register in shared)
+    program = program.without(())
+    full, rows = full_size(program, map_of(program), caches), walks_rows(program)
+    return tuple(c for c in caches if c.load and c.register in rows - full)
 
 
 def role_may_share(

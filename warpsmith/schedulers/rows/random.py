@@ -9,8 +9,8 @@ from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.schedulers.inner_outer.rows import Rows
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.rows import Rows
 
 MOST_ELEMENTS = 56
 """Elements of a row in a thread up to which it has registers for bits: with 64 it spilled 84 to 100
@@ -25,7 +25,7 @@ def draws_ahead(rows: Rows, params: RowParams) -> bool:
     lost up to 1 %.
     """
     few = params.unroll * params.vector <= MOST_ELEMENTS
-    return rows.draws and params.cluster > 1 and few
+    return bool(rows.columns) and params.cluster > 1 and few and rows.draws
 
 
 def draws_first(fusion: Fusion, full: Collection[TensorView]) -> tuple[TensorView, ...]:

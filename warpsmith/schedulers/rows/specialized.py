@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from warpsmith.schedulers.multiprocessor import SHARED_FIXED
-from warpsmith.schedulers.normalization.resident import Choice
+from warpsmith.schedulers.multiprocessor import ENOUGH_WARPS, SHARED_FIXED
+from warpsmith.schedulers.rows.needs import MOST_ELEMENTS
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.resident import REGISTER_BYTES, Choice
 from warpsmith.targets.family import WARP, Limits
-
-MOST_ELEMENTS = 64
-"""Elements of a row in one thread: all loops over them are unrolled."""
 
 LOAD_THREADS = 128
 """Of the warp group in which the role that loads is one thread."""
@@ -40,16 +38,15 @@ H200 (2026-11-21) with norms backward of 1024 to 16384 columns."""
 MOST_STAGES = 64
 """Stages of a block, however short rows are: each has two barriers, which one thread prepares."""
 
-ENOUGH_WARPS = 16
 SUMMING_WARPS = 8
-"""Warps of a multiprocessor from which on more of them hide no more, and those where threads have
-running sums as well, in the same measurements."""
+"""Warps of a multiprocessor from which on more of them hide no more, where threads have running
+sums as well, in the same measurements."""
 
 MOST_BLOCKS_PER_SM = 2
 GROUPS = range(1, 9)
 FEW_GROUPS = (1, 2, 3, 4)
-ONE_SUM = REGISTER_BYTES = 4
-"""Bytes of a running sum, and of a register."""
+ONE_SUM = 4
+"""Bytes of a running sum."""
 
 MOST_KEPT = 2
 """Rows of a group in one turn: one reduction serves both."""
@@ -74,6 +71,7 @@ class Streamed:
         weights_fit: a role may bring what all rows share to shared memory.
         spare: bytes of a stage beside a row's, where rows come in whole chunks of 16 bytes; no
             stage holds two rows then.
+        vectorized: names of the global tensors accessed in vectors.
     """
 
     length: int
@@ -85,6 +83,7 @@ class Streamed:
     widened: int = 1
     weights_fit: bool = True
     spare: int = 0
+    vectorized: tuple[str, ...] = ()
 
     @property
     def vectors(self) -> int:
@@ -96,77 +95,34 @@ class Streamed:
         return self.length * self.loaded + self.spare
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """Threads and stages of a block, as the schedulers' parameters name them."""
-
-    unroll: int
-    block_x: int
-    groups: int
-    blocks_per_sm: int
-    stages: int
-    again: bool
-    reread: bool
-    weights_in_shared: bool
-    joined: bool
-    rows_per_thread: int = 1
-
-    def exact(self, rows: Streamed) -> bool:
-        """Whether the threads' vectors are exactly a row's, so that none needs a predicate."""
-        return self.block_x * self.unroll * rows.vector == rows.length
-
-    def params(self, rows: Streamed, vectorized: tuple[str, ...]) -> RowParams:
-        """Of a schedule with these, which accesses such tensors in vectors."""
-        whole = self.exact(rows)
-        return RowParams(
-            vector=rows.vector,
-            unroll=self.unroll,
-            rows_per_thread=self.rows_per_thread,
-            block_x=self.block_x,
-            block_y=self.groups,
-            blocks_per_sm=self.blocks_per_sm,
-            exact=whole,
-            row=0 if whole else rows.length,
-            reload_weights=False,
-            again=self.again,
-            vectorized=vectorized,
-            ring=self.stages,
-            warp_specialize=True,
-            reread=self.reread,
-            weights_in_shared=self.weights_in_shared,
-            joined=self.joined,
-            chunks=rows.spare > 0,
-        )
-
-
 def refusal(rows: Streamed) -> str:
     """Why no block can have rows loaded by a role; empty where one can."""
     if rows.length == 0:
         return "its rows are empty"
-    if shape_of(rows) is not None:
+    if widest(rows) is not None:
         return ""
     if 2 * rows.stage + SHARED_FIXED > rows.limits.block_shared:
         return f"two stages of {rows.stage} bytes do not fit in shared memory"
     return f"rows of {rows.length} elements and their sums would spill"
 
 
-def shape_of(rows: Streamed) -> Shape | None:
+def widest(rows: Streamed) -> RowParams | None:
     """That with most warps at work which does not spill; None where there is none.
 
     Of those one that leaves few rows of sums, of those the one of fewest instructions, and then of
     two groups in all, so that one has work while the other one waits.
     """
-    found = [(_merit(rows, shape, form), shape) for form, shape in _shapes(rows)]
+    found = [(_merit(rows, params, form), params) for form, params in _shapes(rows)]
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
 def fastest(
     rows: Streamed,
-    time: Callable[[Shape], float],
+    time: Callable[[RowParams], float],
     *,
     most_kept: int = MOST_KEPT,
     rings_bytes: Sequence[int] = (RING_BYTES,),
-) -> Shape | None:
+) -> RowParams | None:
     """That which takes the least time by a model, in microseconds, of those whose registers are not
     scarce; where there is none, that with most warps at work.
 
@@ -174,10 +130,12 @@ def fastest(
     """
     most_kept = 1 if rows.spare else most_kept
     found = list(_unhurried(rows, range(1, most_kept + 1), rings_bytes))
-    return min(found, key=time) if found else shape_of(rows)
+    return min(found, key=time) if found else widest(rows)
 
 
-def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) -> Iterator[Shape]:
+def _unhurried(
+    rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]
+) -> Iterator[RowParams]:
     """Shapes whose registers are not scarce."""
     for (block_x, unroll), each in product(_threads(rows), kept):
         exact = block_x * unroll * rows.vector == rows.length
@@ -199,30 +157,37 @@ def _unhurried(rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]) 
                 }
                 enough = sorted(stages for stages in depths if stages >= 2 * groups)
                 for stages in enough:
-                    yield form.shape(
-                        unroll, block_x, groups, blocks, stages, joined=joined, rows_per_thread=each
+                    yield form.params(
+                        rows,
+                        unroll,
+                        block_x,
+                        groups,
+                        blocks,
+                        stages,
+                        joined=joined,
+                        rows_per_thread=each,
                     )
                 if enough:
                     break  # later forms have more instructions
 
 
-def _merit(rows: Streamed, shape: Shape, form: _Form) -> tuple[float, ...]:
-    groups = shape.groups * shape.blocks_per_sm
+def _merit(rows: Streamed, params: RowParams, form: _Form) -> tuple[float, ...]:
+    groups = params.block_y * params.blocks_per_sm
     enough = SUMMING_WARPS if rows.summed else ENOUGH_WARPS
-    held = shape.stages * shape.blocks_per_sm * rows.stage
-    working = rows.length / (shape.block_x * shape.unroll * rows.vector)
+    held = params.ring * params.blocks_per_sm * rows.stage
+    working = rows.length / (params.block_x * params.unroll * rows.vector)
     return (
-        min(enough, groups * shape.block_x // 32) * min(RING_BYTES, held) * working,
-        -shape.blocks_per_sm * (1 if shape.joined else shape.groups) if rows.summed else 0,
+        min(enough, groups * params.block_x // 32) * min(RING_BYTES, held) * working,
+        -params.blocks_per_sm * (1 if params.joined else params.block_y) if rows.summed else 0,
         -form.order,
         min(2, groups),
         -groups,
-        shape.blocks_per_sm,
-        shape.block_x,
+        params.blocks_per_sm,
+        params.block_x,
     )
 
 
-def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
+def _shapes(rows: Streamed) -> Iterator[tuple[_Form, RowParams]]:
     """Those that fit in registers and shared memory."""
     for block_x, unroll in _threads(rows):
         exact = block_x * unroll * rows.vector == rows.length
@@ -235,7 +200,10 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, Shape]]:
             for form, joined in product(forms, joins):
                 stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
                 if stages > 1 and form.registers <= room:
-                    yield form, form.shape(unroll, block_x, groups, each, stages, joined=joined)
+                    yield (
+                        form,
+                        form.params(rows, unroll, block_x, groups, each, stages, joined=joined),
+                    )
 
 
 def registers_at_launch(compute: int, blocks: int, limits: Limits) -> int:
@@ -277,8 +245,9 @@ class _Form:
     registers: int
     kept: int
 
-    def shape(
+    def params(
         self,
+        rows: Streamed,
         unroll: int,
         block_x: int,
         groups: int,
@@ -287,19 +256,26 @@ class _Form:
         *,
         joined: bool,
         rows_per_thread: int = 1,
-    ) -> Shape:
-        """Of threads and stages that keep their rows in this form."""
-        return Shape(
+    ) -> RowParams:
+        """Of a schedule whose threads and stages keep their rows in this form."""
+        exact = block_x * unroll * rows.vector == rows.length
+        return RowParams(
+            vector=rows.vector,
             unroll=unroll,
+            rows_per_thread=rows_per_thread,
             block_x=block_x,
-            groups=groups,
+            block_y=groups,
             blocks_per_sm=blocks_per_sm,
-            stages=stages,
+            exact=exact,
+            row=0 if exact else rows.length,
             again=self.again,
+            vectorized=rows.vectorized,
+            ring=stages,
+            warp_specialize=True,
             reread=self.reread,
             weights_in_shared=self.weights_in_shared,
             joined=joined,
-            rows_per_thread=rows_per_thread,
+            chunks=rows.spare > 0,
         )
 
 
@@ -310,9 +286,8 @@ def _forms(rows: Streamed, threads: int, unroll: int, kept: int) -> Iterator[_Fo
     """
     first = next(choice for choice in rows.residents if not choice.reload_weights)
     weights = max((choice.passing for choice in rows.residents), default=0)
-    least = max(1, 4 // rows.vector)
-    stay = first.bytes_per_element(least) + (kept - 1) * rows.loaded
-    beside = first.bytes_beside_inputs(least) + weights
+    stay = first.bytes_per_element(rows.vector) + (kept - 1) * rows.loaded
+    beside = first.bytes_beside_inputs(rows.vector) + weights
     for order, (reread, shared) in enumerate(((False, False), (True, False), (True, True))):
         if (shared and not (weights and rows.weights_fit)) or (reread and threads <= WARP):
             return

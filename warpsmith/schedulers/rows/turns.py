@@ -7,28 +7,21 @@ from enum import Enum, auto
 from itertools import product
 
 from warpsmith.schedulers.cover import full_passes
-from warpsmith.schedulers.inner_outer.by_threads import spread
-from warpsmith.schedulers.inner_outer.needs import (
+from warpsmith.schedulers.layout import spare_bytes, unfit_for_copies
+from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.by_threads import spread
+from warpsmith.schedulers.rows.needs import (
     MOST_ELEMENTS,
     Needs,
     registers_of,
     shapes,
     shared_sums,
 )
-from warpsmith.schedulers.inner_outer.predict import predictor
-from warpsmith.schedulers.inner_outer.rows import (
-    RING_ROW_BYTES,
-    Rows,
-    length_of,
-    part_of,
-    unfit_for_stages,
-    unfit_for_tiles,
-)
-from warpsmith.schedulers.layout import spare_bytes
-from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
-from warpsmith.schedulers.normalization.resident import Choice
-from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.predict import Predictor
+from warpsmith.schedulers.rows.role import IN_PIECES, LEAST_BYTES, RINGS_BYTES, unfit
+from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import WARP, Limits
 
 SIDE_THREADS = 512
@@ -39,10 +32,6 @@ MOST_BLOCKS_PER_SM = 3
 
 MOST_KEPT = 2
 """Rows of a thread in one turn: one reduction across the block serves both."""
-
-RINGS_BYTES = (65536, 98304, 131072)
-"""Bytes of rows that a multiprocessor's rings are to hold: the less where there are few rows, the
-more where there are many, mostly."""
 
 SPREAD = ((65536, 2), (131072, 8))
 """Bytes of a row from which on it may have so many blocks though fewer could keep it: stages are
@@ -71,20 +60,6 @@ class Way(Enum):
     BY_THREADS = auto()
 
 
-def unsupported_sizes(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> str:
-    """Why the rows of a call cannot stay in registers; empty where they can."""
-    length = length_of(rows, problem)
-    if length == 0:
-        return "its rows are empty"
-    if best(rows, residents, problem) is None:
-        most = problem.target.runs(CLUSTERS)[-1]
-        return (
-            f"rows of {length} elements and the sums of their columns do not fit in the registers "
-            f"of {most} blocks"
-        )
-    return ""
-
-
 def no_ring(rows: Rows, params: RowParams, problem: Problem) -> str:
     """Why rows are not loaded ahead through shared memory; empty where they are."""
     if params.ring:
@@ -97,19 +72,38 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
     """Why the TMA unit is not to bring rows; empty where it is."""
     if problem.rings == "never":
         return "the knob `rings` says never"
-    return unfit_for_tiles(rows, problem, _least_bytes(problem), cluster)
+    if rows.in_pieces:
+        return IN_PIECES
+    least, length, part = (
+        _least_bytes(problem),
+        rows.length(problem),
+        part_of(rows, problem, cluster),
+    )
+    last = min(part, length - (cluster - 1) * part)
+    return unfit_for_copies(rows.loads, length, problem, least) or unfit_for_copies(
+        rows.loads, last, problem, least
+    )
+
+
+def part_of(rows: Rows, problem: Problem, blocks: int) -> int:
+    """Elements of a row that each of so many blocks has, the last one perhaps less, so that all
+    parts begin at multiples of 16 bytes and of a vector.
+    """
+    narrowest = min(rows.sizes, default=16)
+    grain = max(rows.run.vector(problem), 16 // narrowest) if blocks > 1 else 1
+    return -(-rows.length(problem) // (blocks * grain)) * grain
 
 
 def _least_bytes(problem: Problem) -> int:
     """Of a row that is loaded ahead."""
-    return 16 if problem.rings == "prefer" else RING_ROW_BYTES
+    return 16 if problem.rings == "prefer" else LEAST_BYTES
 
 
 def _vector_of_copies(rows: Rows, problem: Problem) -> int:
     """Adjacent elements that a thread copies to shared memory at a time; 0 where it is not to."""
-    sizes = [cached.memory.dtype.size for cached in rows.loads]
-    short = length_of(rows, problem) * min(sizes, default=0) < _least_bytes(problem)
-    if problem.rings == "never" or rows.run.start or short:
+    sizes = rows.sizes
+    short = rows.length(problem) * min(sizes, default=0) < _least_bytes(problem)
+    if problem.rings == "never" or rows.in_pieces or short:
         return 0
     vector = rows.run.vector(problem)
     while vector > 1:
@@ -127,7 +121,7 @@ def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ..
     return tuple(sorted({min(stages, room) for stages in wanted})) if room >= 2 else ()
 
 
-def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> RowParams | None:
+def best(rows: Rows, problem: Problem, predictor: Predictor) -> RowParams | None:
     """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
     where it can be in these alone, or where that is predicted to take less time. None where no
     blocks can keep it, or there is nothing to keep.
@@ -136,34 +130,29 @@ def best(rows: Rows, residents: tuple[Choice, ...], problem: Problem) -> RowPara
     count changes the blocks alone.
     """
     clusters = problem.target.runs(CLUSTERS)
-    length = length_of(rows, problem)
-    if length == 0:
-        return None
-    row_bytes = length * rows.loaded
+    row_bytes = rows.length(problem) * rows.loaded
     widest = max((blocks for least, blocks in SPREAD if row_bytes >= least), default=1)
     kept: RowParams | None = None
     for cluster in clusters:
-        found = loaded_ahead(rows, residents, problem, cluster)
+        found = loaded_ahead(rows, problem, cluster)
         if found:
             for wider in (blocks for blocks in clusters if cluster < blocks <= widest):
-                found += loaded_ahead(rows, residents, problem, wider)
-            return min(found, key=predictor(rows, problem))
-        kept = kept or spread(rows, residents, problem, cluster)
+                found += loaded_ahead(rows, problem, wider)
+            return min(found, key=predictor)
+        kept = kept or spread(rows, problem, cluster)
         if kept is not None and 2 * cluster > widest:
             break
     return kept
 
 
-def loaded_ahead(
-    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
-) -> list[RowParams]:
+def loaded_ahead(rows: Rows, problem: Problem, cluster: int) -> list[RowParams]:
     """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
     where rows are not to be. Where threads have not exactly a row, some have less of it.
     """
     return [
         params
         for way in _ways(rows, problem, cluster)
-        for params in _in_ring(rows, residents, problem, cluster, way)
+        for params in _in_ring(rows, problem, cluster, way)
     ]
 
 
@@ -173,7 +162,7 @@ def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
         return (Way.WHOLE,)
     if problem.rings == "never":
         return ()
-    chunks = cluster == 1 and not unfit_for_stages(rows, problem, _least_bytes(problem))
+    chunks = cluster == 1 and not unfit(rows, problem, _least_bytes(problem))
     return (Way.CHUNKS, Way.BY_THREADS) if chunks else (Way.BY_THREADS,)
 
 
@@ -192,9 +181,7 @@ def _covering(length: int, vector: int, spare: float, limits: Limits) -> Iterato
                 yield block_x, unroll
 
 
-def _in_ring(
-    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int, way: Way
-) -> list[RowParams]:
+def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowParams]:
     """The shapes that load rows ahead so, and whose registers and stages fit. Threads that
     copy rows themselves have one at a time: with two, LayerNorm took 40 % longer. Rows in chunks
     begin anywhere in their stage, which has one.
@@ -202,7 +189,7 @@ def _in_ring(
     by_threads, limits = way is Way.BY_THREADS, problem.target.family.limits
     vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
     length = part_of(rows, problem, cluster)
-    uneven = whole if length * cluster != (whole := length_of(rows, problem)) else 0
+    uneven = whole if length * cluster != (whole := rows.length(problem)) else 0
     if not vector or length % vector or (uneven and by_threads):
         return []
     spare_share = SKIPPED_SPARE if way is Way.WHOLE else SPARE
@@ -210,9 +197,9 @@ def _in_ring(
     vectorized = rows.run.vectorized(problem, vector)
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
     spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
-    for choice in residents:
+    for choice in rows.residents:
         found: list[RowParams] = []
-        one = choice.bytes_per_element(max(1, 4 // vector))
+        one = choice.bytes_per_element(vector)
         sides = (1,) if way is Way.CHUNKS else _SIDES
         for (block_x, unroll), side, kept in product(shapes, sides, range(1, most_kept + 1)):
             covered = block_x * unroll * vector

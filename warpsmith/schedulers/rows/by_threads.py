@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from warpsmith.schedulers.cover import full_passes
-from warpsmith.schedulers.inner_outer.needs import Needs, registers_of, shapes, shared_sums
-from warpsmith.schedulers.inner_outer.rows import (
-    RING_ROW_BYTES,
-    Rows,
-    length_of,
-)
-from warpsmith.schedulers.multiprocessor import SHARED_FIXED
-from warpsmith.schedulers.normalization.resident import Choice
+from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.needs import Needs, registers_of, shapes, shared_sums
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.resident import Choice
+from warpsmith.schedulers.rows.role import LEAST_BYTES
+from warpsmith.schedulers.rows.rows import Rows
 
 BLOCK_THREADS = 384
 """Threads of a block that has several rows, at most."""
@@ -30,29 +27,21 @@ SHORT_REGISTERS = 8
 LINE_BYTES = 128
 """That the lanes of a short row are to ask for at once."""
 
-ENOUGH_BYTES = 49152
-"""Bytes of rows that a multiprocessor is to hold at once, some of which are being loaded."""
 
-ENOUGH_WARPS = 16
-"""Warps of a multiprocessor from which on more of them hide no more."""
-
-
-def spread(
-    rows: Rows, residents: tuple[Choice, ...], problem: Problem, cluster: int
-) -> RowParams | None:
+def spread(rows: Rows, problem: Problem, cluster: int) -> RowParams | None:
     """Where threads load rows: the first way to keep a row in so many blocks that has enough in
     flight, else the one that has most.
     """
-    short = _short(rows, residents[0], problem) if cluster == 1 else None
+    short = _short(rows, rows.residents[0], problem) if cluster == 1 else None
     if short is not None:
         return short
-    vector, whole = rows.run.vector(problem), length_of(rows, problem)
+    vector, whole = rows.run.vector(problem), rows.length(problem)
     length = -(-whole // (cluster * vector)) * vector
     limits = problem.target.family.limits
     best: tuple[tuple[float, ...], RowParams] | None = None
-    for number, choice in enumerate(residents):
+    for number, choice in enumerate(rows.residents):
         for block_x, unroll in shapes(-(-length // vector), limits):
-            kept = choice.bytes_per_element(max(1, 4 // vector))
+            kept = choice.bytes_per_element(vector)
             row = Needs(vector, unroll, kept + rows.summed, choice.passing, limits)
             block_y = 1 << max(0, (BLOCK_THREADS // block_x).bit_length() - 1)
             blocks_per_sm = row.blocks_per_sm(block_x * block_y)
@@ -80,7 +69,7 @@ def spread(
                     blocks_per_sm=blocks_per_sm,
                     exact=cluster * covered == whole,
                     full=0
-                    if rows.run.start
+                    if rows.in_pieces
                     else full_passes(-(-whole // vector), block_x, unroll, cluster),
                     reload_weights=choice.reload_weights,
                     again=choice.again,
@@ -96,16 +85,16 @@ def _short(rows: Rows, choice: Choice, problem: Problem) -> RowParams | None:
     then waits for few loads, and many warps wait at once. None for longer rows, and where accesses
     have one element. Sums that fit in the registers fit in shared memory, too.
     """
-    vector, length = rows.run.vector(problem), length_of(rows, problem)
+    vector, length = rows.run.vector(problem), rows.length(problem)
     vectors = -(-length // vector)
     unroll = -(-vectors // 32)
     lanes = 1 << (-(-vectors // unroll) - 1).bit_length()
-    widest = max((cached.memory.dtype.size for cached in rows.loads), default=4)
-    long = length * widest >= RING_ROW_BYTES or unroll * vector > SHORT_ELEMENTS
+    widest = max(rows.sizes, default=4)
+    long = length * widest >= LEAST_BYTES or unroll * vector > SHORT_ELEMENTS
     if long or vector == 1 or lanes * vector * widest < LINE_BYTES:
         return None
     limits = problem.target.family.limits
-    kept = choice.bytes_per_element(max(1, 4 // vector))
+    kept = choice.bytes_per_element(vector)
     row = Needs(vector, unroll, kept + rows.summed, choice.passing, limits)
     for threads, blocks in SHORT_BLOCKS:
         if row.registers - SHORT_REGISTERS <= registers_of(blocks * threads, limits):

@@ -1,4 +1,4 @@
-"""Schedule rows beside sums of columns by their parameters."""
+"""Schedule blocks that go round rows by their parameters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all
-from warpsmith.schedulers.inner_outer.columns import blocks_of, of_rows, partial_sums, rows_alone
-from warpsmith.schedulers.inner_outer.random import draws_first
-from warpsmith.schedulers.inner_outer.rows import Rows, row_sums, rows_of
-from warpsmith.schedulers.normalization.recompute import recompute, runs_of
-from warpsmith.schedulers.normalization.resident import shared_loads, weights_of
+from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all, order_loops
+from warpsmith.schedulers.rows.columns import BLOCKS, blocks_of, rows_alone
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.random import draws_first
+from warpsmith.schedulers.rows.recompute import recompute, runs_of
+from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.tiles import (
     copies_of,
     divide_rows,
@@ -42,37 +41,40 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     R vector]`
 
     The first unrolled loop is there for several rows a thread, the cluster's for rows of several
-    blocks. A block goes round the rows; within
-    one turn it does what rows that stay in registers ask for (`normalization/apply.py`). Sums of
-    columns have the same loops and reduce K: over the turns in registers that live outside that
-    loop, then across block_y. With a ring, the TMA unit brings whole rows to shared memory,
-    `[K grid_x, K serial, K serial, K serial | R bulk]`, some turns ahead; or each thread copies
-    there what it will read, in the loops of every tensor.
+    blocks. A block goes round the rows; within one turn it does what rows that stay in registers
+    ask for (`apply.py`). Sums of columns, where there are any, have the same loops and reduce K:
+    over the turns in registers that live outside that loop, then across block_y. With a ring, the
+    TMA unit brings whole rows to shared memory, some turns ahead,
+    `[K grid_x, K serial, K serial, K serial | R bulk]`; or each thread copies there what it will
+    read, in the loops of every tensor.
 
     Specialized, a role asks for them, and block_y are groups of warps that take turns: each has a
     stage at a time. Their sums are joined in the end, or each leaves a row of them.
     """
-    columns, blocks = partial_sums(fusion), blocks_of(fusion)
-    row = row_start(params)
-    tiles, kept = _tiles(fusion, caches, columns, params)
-    alone = rows_alone(fusion, columns)
-    shared = shared_loads(alone, of_rows(caches, columns))
+    given = Rows(fusion, DomainMap(fusion), caches)
+    columns, full = given.columns, {cached.register for cached in given.full}
+    row, shared = row_start(params), {cached.register for cached in given.weights}
+    tiles: tuple[TensorView, ...] = ()
+    if params.ring:
+        tiles = through_shared(given.loads, by_threads=params.by_threads, chunks=params.chunks)
+    kept = through_shared(given.weights) if params.weights_in_shared else ()
     there = set(kept) or set(shared)
     there |= set(tiles) if params.reread else set()
-    recompute(fusion, runs_of(alone, again=params.again, there=there))
-    full = {c.register for c in rows_of(fusion, DomainMap(fusion), caches).full}
-    loads_first(fusion, caches, full, kept, reload_weights=params.reload_weights)
+    recompute(fusion, runs_of(rows_alone(fusion, columns), again=params.again, there=there))
+    readers = [reader for tile in kept for reader in fusion.consumers(tile)]
+    late = params.reload_weights or params.weights_in_shared
+    loads_first(fusion, caches, full, readers, reload_weights=late)
     drawn = draws_first(fusion, full) if params.drawn_first else ()
     domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
-    rows = rows_of(fusion, domains, caches)
+    rows = Rows(fusion, domains, caches)
     results = {t for column in columns for t in fusion.consumers(column)}
     fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
-    first, *others = row_sums(fusion)
-    _rows_first(first, [domains.group(a) for a in columns[0].root if a.is_reduction], domains, rows)
-    if params.apart:
-        fusion.divisors |= {(blocks, params.block_y)}
-    _divide_rows(first, rows, params, blocks)
+    first, *others = rows.sums
+    keeps = [axis for axis in columns[0].root if axis.is_reduction] if columns else rows.kept
+    places = {domains.group(axis): place for place, axis in enumerate((*keeps, *rows.row))}
+    order_loops(first, domains, places)
+    _divide_rows(fusion, first, rows, params)
     elements = params.row or params.unroll * params.block_x * params.vector
     brought = () if params.by_threads else tiles
     divide_rows(fusion, brought, first, elements, params.cluster, uneven=params.uneven > 0)
@@ -98,14 +100,15 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     if params.apart:
         for store in stores:
             _divide_store(fusion, store, domains, rows, params)
-    else:
+    elif stores:
         transform_like(columns[0], stores)
         parallelize_like(columns[0], selected_tensors=stores)
     for cached in caches:
         if cached.name in params.vectorized:
             for copy in copies_of(fusion, cached, (*tiles, *kept)):
                 parallelize(copy, -1, ParallelType.vectorize)
-    inline_rows(fusion, row_sums(fusion)[0], SIDE + 1, row)
+    last = Rows(fusion, domains, caches).sums[0]
+    inline_rows(fusion, last, SIDE + 1, together=row > SIDE + 1)
     for cached in caches:
         register = cached.register
         if cached.load and register in full:
@@ -136,23 +139,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
         )
 
 
-def _tiles(
-    fusion: Fusion,
-    caches: tuple[Cached, ...],
-    columns: tuple[TensorView, ...],
-    params: RowParams,
-) -> tuple[tuple[TensorView, ...], tuple[TensorView, ...]]:
-    """Tiles in shared memory: of the inputs of full size, and of what all rows share."""
-    rows = [c for c in rows_of(fusion, DomainMap(fusion), caches).full if c.load]
-    weights = weights_of(rows_alone(fusion, columns), of_rows(caches, columns))
-    return (
-        through_shared(rows, by_threads=params.by_threads, chunks=params.chunks)
-        if params.ring
-        else (),
-        through_shared(weights) if params.weights_in_shared else (),
-    )
-
-
 def loops_of(params: RowParams) -> tuple[ParallelType, ...]:
     """Blocks, turns of a block, rows that it has at a time, blocks of a row; then what a block has
     of a row: its one part, accesses of a thread, threads, elements of an access."""
@@ -181,15 +167,6 @@ def row_start(params: RowParams) -> int:
     return len(loops_of(params)) - 4
 
 
-def _rows_first(tensor: TensorView, kept: Sequence[Group], domains: DomainMap, rows: Rows) -> None:
-    """Bring the dimensions that sums of columns reduce first, then a row's in memory order."""
-    assert tensor.definition is not None
-    for output in tensor.definition.outputs:
-        output.loop = [axis for axis in output.loop if not axis.is_broadcast]
-    run = [domains.group(axis) for axis in rows.axes if axis.is_reduction]
-    _arrange(tensor, [*kept, *run], domains)
-
-
 def _arrange(tensor: TensorView, order: Sequence[Group], domains: DomainMap) -> None:
     """Put loops in the order of their groups."""
     place = {group: number for number, group in enumerate(order)}
@@ -198,14 +175,24 @@ def _arrange(tensor: TensorView, order: Sequence[Group], domains: DomainMap) -> 
     reorder(tensor, {old: new for new, old in enumerate(wanted)})
 
 
-def _divide_rows(tensor: TensorView, rows: Rows, params: RowParams, blocks: Symbol) -> None:
-    """From `[K.., R..]` to the loops over rows, and then `[R..]` with the run in one loop."""
+def _divide_rows(fusion: Fusion, tensor: TensorView, rows: Rows, params: RowParams) -> None:
+    """From `[K.., R..]` to the loops over rows, and then `[R..]` with the run in one loop.
+
+    Beside sums of columns, rows of a block are its blocks' number apart; else those of a turn
+    follow one another.
+    """
     keeps = sum(not axis.is_reduction for axis in tensor.loop)
     _merge_run(tensor, rows)
     merge_all(tensor, 0, keeps)
+    blocks = blocks_of(fusion) if rows.columns else Symbol(BLOCKS, low=1)
+    if not rows.columns:
+        _divide_side(tensor, 0, params)
+    elif params.apart:
+        fusion.divisors |= {(blocks, params.block_y)}
     split(tensor, 0, blocks)
     reorder(tensor, {0: 1, 1: 0})
-    _divide_turns(tensor, params)
+    if rows.columns:
+        _divide_turns(tensor, params)
 
 
 def _divide_turns(tensor: TensorView, params: RowParams) -> None:
@@ -213,13 +200,20 @@ def _divide_turns(tensor: TensorView, params: RowParams) -> None:
 
     Groups whose sums stay apart count as blocks.
     """
+    if not params.apart:
+        _divide_side(tensor, TURN, params)
+        return
     if params.rows_per_thread > 1:
         split(tensor, TURN, params.rows_per_thread)
-    if params.apart:
-        split(tensor, GRID, params.block_y)
-        reorder(tensor, {TURN: SIDE, SIDE: TURN})
-    else:
-        split(tensor, TURN, params.block_y)
+    split(tensor, GRID, params.block_y)
+    reorder(tensor, {TURN: SIDE, SIDE: TURN})
+
+
+def _divide_side(tensor: TensorView, position: int, params: RowParams) -> None:
+    """From rows to `[turns, block_y, rows of a thread]`."""
+    if params.rows_per_thread > 1:
+        split(tensor, position, params.rows_per_thread)
+    split(tensor, position, params.block_y)
 
 
 def _divide_columns(
@@ -227,7 +221,7 @@ def _divide_columns(
 ) -> None:
     """From `[R.., K turns, K blocks]` to the loops of every tensor."""
     turns, each = tensor.loop[-2:]
-    run = [domains.group(axis) for axis in rows.axes if axis.is_reduction]
+    run = [domains.group(axis) for axis in rows.row]
     tensor.loop = [a for a in tensor.loop if not a.is_broadcast]
     _arrange(tensor, [domains.group(each), domains.group(turns), *run], domains)
     _merge_run(tensor, rows)
@@ -239,7 +233,7 @@ def _divide_store(
     fusion: Fusion, tensor: TensorView, domains: DomainMap, rows: Rows, params: RowParams
 ) -> None:
     """From `[R.., K groups of all blocks]` to `[K grid_x, K block_y, R..]`."""
-    run = [domains.group(axis) for axis in rows.axes if axis.is_reduction]
+    run = [domains.group(axis) for axis in rows.row]
     known = set(run)
     (each,) = [axis for axis in tensor.loop if domains.group(axis) not in known]
     _arrange(tensor, [domains.group(each), *run], domains)
@@ -261,9 +255,10 @@ def _divide_row(
 ) -> None:
     """The loops of a row, from `start` on: `[cluster, part, unroll, block_x, vector]`.
 
-    Where threads have not exactly what a block has of it, they divide that part, as copies do.
+    Beside sums of columns, threads that have not exactly what a block has of it divide that part,
+    as copies do.
     """
-    if params.row:
+    if params.row and rows.columns:
         whole = params.cluster * params.row
         extent = DomainMap(fusion).extent_of(tensor.loop[start])
         known = {(extent, params.uneven or whole)}
@@ -285,5 +280,5 @@ def _divide_row(
         params.block_x,
         cluster=params.cluster,
         exact=params.exact,
-        full=params.full,
+        full=params.full or params.row // (params.vector * params.block_x),
     )

@@ -1,4 +1,4 @@
-"""When the scheduler of rows that stay in registers applies."""
+"""When rows, or columns, may stay in registers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can.
 
     A row may lie in several pieces, as a channel of `[N, C, H, W]` does. Whether it fits in
-    registers depends on its length, so it is asked of a call: `heuristic.unsupported_sizes`.
+    registers depends on its length, so it is asked of a call: `strategy.unsupported_sizes`.
     """
     return unfit(fusion) or ("" if ends_in_rows(fusion, 1) else _not_rows(fusion))
 
@@ -33,6 +33,15 @@ def refusal(fusion: Program) -> str:
 def whole_rows_refusal(fusion: Program) -> str:
     """As `refusal`, but each row must lie in one piece."""
     return unfit(fusion) or ("" if ends_in_rows(fusion) else _not_rows(fusion))
+
+
+def columns_refusal(fusion: Program) -> str:
+    """As `refusal`, of columns that stay in registers."""
+    if reason := unfit(fusion):
+        return reason
+    if ends_in_rows(fusion, 1):
+        return f"{reductions(fusion)[0].name} reduces the fastest dimension"
+    return ""
 
 
 def _not_rows(fusion: Program) -> str:

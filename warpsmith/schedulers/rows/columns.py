@@ -18,13 +18,26 @@ from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.transforms import merge, reorder, split
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.normalization import applicability as rows_can
 from warpsmith.schedulers.pointwise.applicability import cached_map
 from warpsmith.schedulers.reduction import applicability as reduction_can
 from warpsmith.schedulers.reduction.applicability import pattern, reductions
+from warpsmith.schedulers.rows import applicability as rows_can
 
 BLOCKS = "row_blocks"
 """How names of the symbols begin: blocks that go round the rows, thus rows of partial sums."""
+
+
+def refusal(fusion: Program) -> str:
+    """Why rows beside sums of columns are not what a fusion computes; empty when they are.
+
+    Such is what `segment` made of a fusion that reduces rows and columns: sums of columns that
+    leave a result for each block.
+    """
+    columns = partial_sums(fusion)
+    if not columns:
+        _, reason = whole_sums(fusion)
+        return reason or "its sums of columns are not cut into those of each block"
+    return rows_can.whole_rows_refusal(rows_alone(fusion, columns))
 
 
 def partial_sums(fusion: Program) -> tuple[TensorView, ...]:

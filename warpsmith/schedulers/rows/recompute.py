@@ -17,7 +17,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
-from warpsmith.schedulers.normalization.applicability import stages, walks_rows
+from warpsmith.schedulers.rows.applicability import stages, walks_rows
 
 COSTLY = frozenset(
     {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", "philox"}

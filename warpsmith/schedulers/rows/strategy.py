@@ -1,0 +1,134 @@
+"""Rows in waves of blocks, or with a role that loads them: which, and how.
+
+The choice is the caller's (`Problem.warp_specialize`), or else what is predicted to take less time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from warpsmith.schedulers.multiprocessor import CLUSTERS
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows import once, role, turns
+from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.predict import Predictor
+from warpsmith.schedulers.rows.random import draws_ahead
+from warpsmith.schedulers.rows.rows import Rows
+
+MOST_ADDED = 1024
+"""Rows that a thread adds to a running sum, whose error grows with the root of their number: with
+3800 of a million rows it was twice that of PyTorch's sums."""
+
+PACE = 0.9
+"""Of what the memory moves by its clock: as much as the fastest kernels get. Blocks that ask for
+more drift apart, and then the memory moves less (docs/lessons/norms_backward.md)."""
+
+PACED_BYTES, MOST_PACED_SUMS = 100_000_000, 1
+"""Bytes of a tensor of full size, and sums of a row, from which on and up to which that counts:
+with two sums, a turn computes for as long as the memory takes."""
+
+
+def unsupported_sizes(rows: Rows, problem: Problem) -> str:
+    """Why no block can have the rows of a call; empty where one can."""
+    length = rows.length(problem)
+    if rows.columns and not rows.loads:
+        return role.NO_LOADS
+    if length == 0:
+        return "its rows are empty"
+    asked, predictor = problem.warp_specialize, Predictor(rows, problem)
+    if _in_waves(rows, problem, predictor) is not None:
+        return ""
+    if asked is not False and role.choose(rows, problem, predictor) is not None:
+        return ""
+    if asked is True:
+        return role.refusal(rows, problem)
+    sums = " and the sums of their columns" if rows.columns else ""
+    most = problem.target.runs(CLUSTERS)[-1]
+    return f"rows of {length} elements{sums} do not fit in the registers of {most} blocks"
+
+
+def choose(rows: Rows, problem: Problem) -> RowParams:
+    """The parameters of a call whose sizes are supported."""
+    fastest, _ = min(candidates(rows, problem, hopeless=False), key=lambda each: each[1])
+    past = rows.past_l1(problem)
+    return replace(
+        fastest,
+        streaming=past and not (rows.columns or fastest.warp_specialize),
+        evict_last=not past,
+        interval=interval_of(rows, fastest, problem),
+        drawn_first=draws_ahead(rows, fastest),
+    )
+
+
+def candidates(
+    rows: Rows, problem: Problem, *, hopeless: bool = True
+) -> tuple[tuple[RowParams, float], ...]:
+    """The best of each strategy that the caller allows and the call permits, waves first, and the
+    microseconds that it is predicted to take with many rows.
+
+    Nobody having chosen, no role loads rows that waves are not to load ahead: short ones, and what
+    the knob `rings` says. Not `hopeless`, none is looked for where the model has it behind waves
+    whatever its shape.
+    """
+    asked, predictor = problem.warp_specialize, Predictor(rows, problem)
+    if asked is True:
+        by_role = role.choose(rows, problem, predictor)
+        if by_role is not None:
+            return ((by_role, predictor(by_role)),)
+    waves = _in_waves(rows, problem, predictor)
+    found = () if waves is None else ((waves, predictor(waves)),)
+    if waves is not None and (asked != "auto" or problem.rings == "never"):
+        return found
+    if waves is not None and not (hopeless or rows.columns):
+        narrow = once.is_narrow(waves.vector, rows.sizes)
+        if not narrow or predictor(waves) <= predictor.least_by_role():
+            return found
+    by_role = role.choose(rows, problem, predictor, 16 if waves is None else role.LEAST_BYTES)
+    return found if by_role is None else (*found, (by_role, predictor(by_role)))
+
+
+def _in_waves(rows: Rows, problem: Problem, predictor: Predictor) -> RowParams | None:
+    """The fastest way without a role; None where there is none, or nothing to keep."""
+    if rows.length(problem) == 0:
+        return None
+    if rows.columns:
+        return turns.best(rows, problem, predictor)
+    return min(once.candidates(rows, problem), key=predictor, default=None)
+
+
+def no_ring(rows: Rows, problem: Problem) -> str:
+    """Why rows are not loaded ahead through shared memory; empty where they are."""
+    params = choose(rows, problem)
+    if params.ring:
+        return ""
+    if rows.columns:
+        return turns.no_ring(rows, params, problem)
+    return "a block has one row, which its threads load at once"
+
+
+def blocks(rows: Rows, params: RowParams, problem: Problem) -> int:
+    """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
+    rows, or so many that a thread would add too many to one sum. One that is not among those that
+    run at once begins when they have ended, and takes as long again.
+    """
+    kept = rows.count(problem)
+    wanted = params.blocks_per_sm * problem.target.teams(params.cluster)
+    count = max(1, min(wanted, -(-kept // params.at_once)))
+    if rows.columns:
+        count *= max(1, -(-kept // (count * params.block_y * MOST_ADDED)))
+        count *= params.block_y if params.apart else 1
+    return count
+
+
+def interval_of(rows: Rows, params: RowParams, problem: Problem) -> int:
+    """Nanoseconds that the memory takes for a turn's rows of all blocks at `PACE`; 0 where blocks
+    are not to be held back: the caller's word, few bytes, roles, and turns that compute for as long
+    as the memory takes.
+    """
+    row = rows.length(problem) * (rows.loaded + rows.stored)
+    by_stages = params.ring and not (params.warp_specialize or params.by_threads)
+    free = not by_stages or len(rows.sums) > MOST_PACED_SUMS
+    if free or not problem.pace or rows.count(problem) * row < PACED_BYTES * len(rows.full):
+        return 0
+    turn = params.blocks_per_sm * problem.target.teams(params.cluster) * params.at_once * row
+    return round(1000 * turn / (PACE * problem.target.rates.memory))
