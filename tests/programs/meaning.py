@@ -57,9 +57,11 @@ class Meaning:
             self.values[name] = self._perhaps_stored(value)
 
     def _perhaps_stored(self, value: Value) -> Value:
-        """Beside products, what its user knows as 16-bit may be rounded to that in memory."""
-        products = any(statement.op in PRODUCTS for statement in self.program.statements)
-        return perhaps_stored(value) if products else value
+        """What its user knows as 16-bit may be rounded to that in memory, where kernels are several:
+        pointwise operations alone are one kernel, and round nothing on the way.
+        """
+        one = all(each.op not in RULES or each.op in _POINTWISE for each in self.program.statements)
+        return value if one else perhaps_stored(value)
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, tuple):
@@ -76,7 +78,7 @@ class Meaning:
         return value
 
 
-PRODUCTS = frozenset({"matmul", "linear", "bmm", "addmm", "baddbmm", "dot", "mv", "einsum"})
+_POINTWISE = frozenset({"addcmul", "cast", "clamp", "floor_divide", "masked_fill"})
 
 RULES: dict[str, Callable[..., Any]] = {
     "addcmul": pointwise.addcmul,

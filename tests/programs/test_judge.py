@@ -13,6 +13,7 @@ from tests.programs import bounds, judge
 from tests.programs.bounds import Bounded
 from tests.programs.generate import TINY, generate
 from tests.programs.judge import judged, valid
+from tests.programs.meaning import Meaning
 from tests.programs.program import Input, Layout, Program, Ref, Shape, Size, Statement
 from warpsmith.engine import plan
 from warpsmith.errors import ScheduleError
@@ -175,3 +176,18 @@ def test_the_text_runs_as_it_stands() -> None:
 
     with knobs.scope(device="reference"):
         exec(generate(3, TINY).text(), {})
+
+
+def test_what_another_kernel_reads_may_be_rounded_on_the_way() -> None:
+    """Exponentials of half numbers are stored as such where a sum comes between, and only there."""
+    half = Input("t0", DataType.Half, X.dims)
+    exp = Statement(("t1",), "exp", (Ref("t0"),))
+    total = Statement(("t2",), "sum", (Ref("t1"), (0,)))
+    errors = []
+    for statements in ((exp,), (exp, total)):
+        meaning = Meaning(Program(SIZES, (half,), statements, (("t1", ""),)))
+        meaning.run()
+        wide = meaning.values["t1"].wide
+        errors.append(wide.error / np.abs(wide.value))
+    assert np.all(errors[0] < 2**-16)
+    assert np.all((errors[1] > 2**-11) & (errors[1] < 2**-10))

@@ -365,3 +365,17 @@ def test_batches_of_products_whose_rows_and_columns_are_none_by_definition() -> 
 
     shapes = ((4, 0, 64), [-1, 0, 64]), ((0, 64), [0, 64])
     check(body, *shapes, dtype=DataType.Half)
+
+
+def test_bits_in_registers_are_copied_to_others() -> None:
+    """Bools that wait beside a reduction are a bit each; one of them could not be given another."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([512], True)
+        finite = fd.ops.isfinite(x)
+        fd.add_output(fd.ops.cast(fd.ops.where(finite, finite, finite), DataType.Float))
+        for result in fd.ops.welford(x, [0])[:2]:
+            fd.add_output(result)
+    given = np.random.default_rng(3).standard_normal(512).astype(np.float32)
+    given[7] = np.inf
+    truth, *_ = fd.execute([given])
+    np.testing.assert_array_equal(truth, np.isfinite(given))

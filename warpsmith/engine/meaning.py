@@ -107,13 +107,13 @@ def _coarsest_rounding(fusion: Fusion) -> float:
     """The largest relative error of a tensor that the program computes and reads again, and of a
     product that need not be exact.
 
-    Around products, values that their user knows as 16-bit ones go through memory as such.
+    Values that their user knows as 16-bit ones go through memory as such.
     """
     operations = fusion.operations
     products = [operation for operation in operations if isinstance(operation, Matmul)]
     read = {t.number for operation in operations for t in tensor_inputs(operation)}
     types = {
-        tensor.narrow if products and tensor.narrow is not None else tensor.dtype
+        tensor.dtype if tensor.narrow is None else tensor.narrow
         for operation in operations
         for tensor in operation.outputs
         if tensor.number in read

@@ -133,6 +133,7 @@ struct ws_bit {
     __device__ __forceinline__ void operator=(bool value) {
         word = (word & ~(1u << place)) | ((unsigned)value << place);
     }
+    __device__ __forceinline__ void operator=(const ws_bit& other) { *this = (bool)other; }
 };
 // N bools in registers, a bit each.
 template <int N>
