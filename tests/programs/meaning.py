@@ -57,7 +57,7 @@ class Meaning:
             self.values[name] = self._perhaps_stored(value)
 
     def _perhaps_stored(self, value: Value) -> Value:
-        """What its user knows as 16-bit may be rounded to that in memory, where kernels are several:
+        """What its user knows as 16-bit may be rounded to that in memory between kernels;
         pointwise operations alone are one kernel, and round nothing on the way.
         """
         one = all(each.op not in RULES or each.op in _POINTWISE for each in self.program.statements)
