@@ -266,3 +266,41 @@ def test_halves_that_are_summed_with_each_other_are_no_loop_of_their_own() -> No
         found = warpsmith.fuse(turned)(x, turn, cos)
     sums = np.einsum("nik,ij->njk", x.reshape(6, 2, 4), turn).reshape(6, 8)
     np.testing.assert_allclose(found, x * cos + sums, rtol=1e-5, atol=1e-6)
+
+
+def test_an_operand_of_products_along_both_dimensions_is_stored_once() -> None:
+    """As the gradients of a layer read what its results' gradient is computed of."""
+
+    def gradients(dy: Any, y: Any, x: Any, w: Any) -> Any:
+        inner = dy * (1 - y * y)
+        return ops.matmul(ops.transpose(inner, 0, 1), x), ops.matmul(inner, w)
+
+    arrays = drawn(256, 128), drawn(256, 128), drawn(256, 64), drawn(128, 64)
+    made = planned(gradients, *arrays)
+    assert [len(one.segment.writes) for one in made] == [1, 1, 1]
+    assert made[0].segment.writes[0].memory_order() == (0, 1)
+
+
+def test_what_is_computed_of_a_result_is_computed_again() -> None:
+    """A gate that is saved is in memory already: what follows reads that."""
+
+    def gated(x: Any, gate: Any, up: Any) -> Any:
+        g = ops.matmul(x, gate)
+        u = ops.matmul(ops.tanh(g), up)
+        return g, u, ops.sigmoid(g) * ops.sum(u, [1], keepdim=True)
+
+    writes = [
+        len(one.segment.writes) for one in planned(gated, *(drawn(128, 128) for _ in range(3)))
+    ]
+    assert sum(writes) == 5, writes  # three results, an operand and a sum
+
+
+def test_a_product_that_is_read_in_another_shape_is_stored_in_16_bits() -> None:
+    def norm(x: Any, w: Any, y: Any, v: Any) -> Any:
+        one, two = (ops.reshape(ops.matmul(a, b), [2, 64, 128]) for a, b in ((x, w), (y, v)))
+        total = one + two
+        return rms_norm(ops.cast(total, DataType.Float), 1.0)
+
+    arrays = drawn(128, 64), drawn(64, 128), drawn(128, 64), drawn(64, 128)
+    *before, last = stored(norm, *arrays)
+    assert all(types == [DataType.BFloat16] for types in before)

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import warpsmith
-from tests.programs import meaning
 from tests.programs.generate import enlarged, generate
 from tests.programs.judge import judged, plan_only, uncompiled
+from tests.programs.meaning import Meaning
+from tests.programs.values import perhaps_stored
 from warpsmith import ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
@@ -259,14 +260,10 @@ def test_results_are_right(name: str, everything_tried: list[Decided]) -> None:
 def test_random_programs_are_right_whatever_is_stored(
     block: int, everything_tried: list[Decided], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is stored is rounded as its user knows it, as beside products."""
+    """What is stored is rounded as its user knows it, in programs of one kernel too."""
     from tests.programs.run import program_of
 
-    class Everything:
-        def __contains__(self, name: object) -> bool:
-            return True
-
-    monkeypatch.setattr(meaning, "PRODUCTS", Everything())
+    monkeypatch.setattr(Meaning, "_perhaps_stored", lambda self, value: perhaps_stored(value))
     for seed in range(30000 + 5 * block, 30005 + 5 * block):
         verdict = judged(program_of(seed, "sim"), "sim")
         assert verdict.kind in ("passed", "skipped"), f"seed {seed}: {verdict.message}"

@@ -379,3 +379,36 @@ def test_bits_in_registers_are_copied_to_others() -> None:
     given[7] = np.inf
     truth, *_ = fd.execute([given])
     np.testing.assert_array_equal(truth, np.isfinite(given))
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_vectors_of_rows_that_an_index_computed_in_the_loop_chooses() -> None:
+    """A thread computes the index for each lane of a vector, and all lanes have the same."""
+
+    def body(like: Any, x: Any, rows: Any) -> tuple[Any, ...]:
+        chosen = ops.index_select(x, ops.remainder(rows, 1), 0)
+        columns = ops.reshape(chosen, [ops.size(like, 0), ops.size(like, 1), 1])
+        return columns - ops.sum(columns, [0], keepdim=True), like
+
+    with FusionDefinition() as fd:
+        like = fd.define_tensor([-1, -1], True)
+        x = fd.define_tensor([1, -1], [None, True])
+        rows = fd.define_tensor([-1], True, DataType.Int32)
+        for result in body(like, x, rows):
+            fd.add_output(result)
+    draw = np.random.default_rng(1)
+    one, row = (draw.standard_normal((n, 64)).astype(np.float32) for n in (3, 1))
+    found, _ = fd.execute([one, row, np.array([5, 7, 1], np.int32)])
+    np.testing.assert_allclose(found[..., 0], np.repeat(-2 * row, 3, 0), rtol=1e-5)
+
+
+def test_what_blocks_leave_of_sums_is_tried_nowhere_else() -> None:
+    """A trial gives no kernel of its own to what is no tensor of the program."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, stride_order=[0, 1])
+        weight = fd.define_tensor([-1], True)
+        away = fd.ops.sub(x, fd.ops.max(x, [0], keepdim=True))
+        for result in (fd.ops.einsum("ab,b->a", away, weight), away):
+            fd.add_output(result)
+    draw = np.random.default_rng(4)
+    fd.validate([draw.random((2, 130), np.float32).T, draw.random(2, np.float32)])

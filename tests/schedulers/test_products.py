@@ -116,12 +116,22 @@ def test_operands_that_are_computed_go_through_memory() -> None:
     assert cut(p.fusion, target=H200)[1].inputs == (hidden.name, b.name)
 
 
-def test_computed_operands_are_written_with_the_summed_dimension_fastest() -> None:
+def test_computed_operands_are_written_row_major_where_tensor_cores_take_that() -> None:
     p = Program()
     a, b = operands(p)
     left, right = (p.cast(p.op("exp", tensor), BFLOAT) for tensor in (a, b))
     p.output(p.cast(p.matmul(left, right), BFLOAT))
     assert check(p.fusion) == ["pointwise", "pointwise", "matmul"]
+    product = cut(p.fusion, target=H200)[-1].fusion.operations[0]
+    assert [t.memory_order() for t in product.inputs] == [(0, 1), (0, 1)]
+
+
+def test_others_are_written_with_the_summed_dimension_fastest() -> None:
+    """Tensor cores read 8-bit values along k alone."""
+    p = Program()
+    a, b = operands(p)
+    left, right = (p.cast(p.op("exp", tensor), DataType.Float8_e4m3fn) for tensor in (a, b))
+    p.output(p.cast(p.matmul(left, right), BFLOAT))
     product = cut(p.fusion, target=H200)[-1].fusion.operations[0]
     assert [t.memory_order() for t in product.inputs] == [(0, 1), (1, 0)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -173,3 +174,17 @@ def test_other_sizes_of_a_trace_are_read_by_elements() -> None:
         x = torch.randn(4, columns)
         assert torch.equal(f(x, x), torch.cat([x, x], 1) + 1)
         assert torch.equal(f(x[:, 1:], x), torch.cat([x[:, 1:], x], 1) + 1)
+
+
+@pytest.mark.parametrize("pads", [[0, 0, 0, 1], [0, 0, 2, 0], [0, 0, 0, 0, 1, 1]])
+def test_rows_beside_those_that_are_padded_are_read_by_vectors(pads: list[int]) -> None:
+    """Whether a row is inside is the same for all of a vector, whatever loop that is split from."""
+    x = np.random.default_rng(0).standard_normal((2, 5, 32), dtype=np.float32)
+    f = fuse(lambda x: ops.pad(ops.exp(x), pads))
+    compiled = f.lower(x).compile()
+    assert "vector=4" in compiled.explain()
+    widths = [(0, 0)] * 3
+    for k in range(0, len(pads), 2):
+        widths[2 - k // 2] = (pads[k], pads[k + 1])
+    np.testing.assert_allclose(f(x), np.pad(np.exp(x), widths), rtol=1e-6)
+    assert compiled.verify().verdict == "clean"

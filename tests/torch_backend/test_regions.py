@@ -90,3 +90,27 @@ def test_arrays_are_dropped_as_soon_as_they_are_read() -> None:
     arguments = [torch.randn(5)]
     made.run(arguments)
     assert arguments == []
+
+
+def test_a_result_that_leaves_in_another_shape_is_stored_in_that_alone() -> None:
+    """As layers save what their product reads: two dimensions of batches and lengths as one."""
+
+    def layer(x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+        rows = torch.sigmoid(x).view(6, 4)
+        return [rows @ weight, rows]
+
+    def both(x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+        first = torch.sigmoid(x)
+        rows = first.view(6, 4)
+        return [rows @ weight, rows, first]
+
+    given = torch.randn(2, 3, 4), torch.randn(4, 5)
+    assert sizes(layer, *given) == [2]
+    assert sizes(both, *given) == [2]
+    shapes = [
+        [tuple(node.meta["val"].shape) for node in program.recipe.results]
+        for function in (layer, both)
+        for program in compiled(function, *given).programs
+        if program is not None
+    ]
+    assert shapes == [[(6, 4), (6, 5)], [(2, 3, 4), (6, 5)]]

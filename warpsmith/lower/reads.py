@@ -176,14 +176,18 @@ class Reads:
         return substitute(found, {lane: integers.ZERO})
 
     def _is_uniform(self, bound: Expr, lane: Symbol) -> bool:
-        """Whether `a < b` is so in all lanes or in none: `b - a` changes its sign between two."""
+        """Whether `a < b` is so in all lanes or in none: `b - a` is the same in all, or changes its
+        sign between two vectors.
+        """
         if not isinstance(bound, Apply) or bound.op != "lt":
             return False
         gap = integers.sub(bound.args[1], bound.args[0])
         found = self._vectors.linear(gap, lane, _width(lane))
-        if found is None or abs(found[1]) != 1:
+        if found is None or abs(found[1]) > 1:
             return False
         start, step = found
+        if not step:
+            return True
         return self._vectors.require(integers.sub(start, (1 + step) // 2), _width(lane))
 
     def _base(self, operation: Read, part: Part, place: Expr, lane: Symbol) -> Expr:
@@ -214,9 +218,17 @@ class Reads:
                 )
 
     def _check_chosen(self, operation: Read, access: Access, lane: Symbol) -> None:
-        """Refuse vectors whose elements indices choose one by one."""
+        """Refuse vectors whose elements indices choose one by one: along what these lack they are
+        the same, also where a thread computes one for each lane.
+        """
         for index in operation.indices:
-            if lane in self._buffers.read(access, index).walk():
+            walked = (
+                access.axis(axis)
+                for axis, own in zip(operation.output.root, index.shape_axes, strict=True)
+                if not own.is_broadcast
+            )
+            found = [self._vectors.linear(place, lane, _width(lane)) for place in walked]
+            if any(each is None or each[1] for each in found):
                 raise ScheduleError(
                     f"{operation.output.name} vectorizes {operation.output.loop[-1]!r}, and "
                     f"{index.name} chooses each element",

@@ -50,8 +50,10 @@ class Vectorizer:
         if expr.op in ("mod", "floordiv"):
             part = self.linear(expr.args[0], lane, width)
             radix = expr.args[1]
-            if part is None or part[1] != 1:
+            if part is None or part[1] not in (0, 1):
                 return None
+            if part[1] == 0:
+                return (integers.mod if expr.op == "mod" else integers.floordiv)(part[0], radix), 0
             if not (self.require(part[0], width) and self.require(radix, width)):
                 return None
             if expr.op == "mod":

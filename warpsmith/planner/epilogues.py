@@ -65,13 +65,15 @@ class Offers:
     @classmethod
     def of(cls, fusion: Fusion) -> Offers:
         graph = Graph.of(fusion)
-        return cls(graph, narrow_forms(graph), Crossing(graph))
+        forms = narrow_forms(graph)
+        return cls(graph, forms, Crossing(graph, forms=forms))
 
     def keeping(self, numbers: frozenset[int]) -> Offers:
         """The same where these tensors are stored though they could be computed again."""
         if numbers == self.crossing.kept:
             return self
-        return Offers(self.graph, self.forms, Crossing(self.graph, numbers), self.seconds)
+        crossing = Crossing(self.graph, numbers, self.forms)
+        return Offers(self.graph, self.forms, crossing, self.seconds)
 
     def with_seconds(self, seconds: Mapping[int, int]) -> Offers:
         return Offers(self.graph, self.forms, self.crossing, seconds)

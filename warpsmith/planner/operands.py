@@ -55,9 +55,11 @@ class Packing:
 NO_PACKING = Packing()
 
 
-def operand_formats(graph: Graph, padded: frozenset[int]) -> dict[int, MemoryFormat]:
+def operand_formats(
+    graph: Graph, padded: frozenset[int], atoms: tuple[Atom, ...]
+) -> dict[int, MemoryFormat]:
     """By number, how operands of products are stored that are computed, and what is padded."""
-    orders = operand_orders(graph)
+    orders = operand_orders(graph, atoms)
     found: dict[int, MemoryFormat] = {}
     for number in orders.keys() | padded:
         tensor = graph.tensors[number]
@@ -67,25 +69,47 @@ def operand_formats(graph: Graph, padded: frozenset[int]) -> dict[int, MemoryFor
     return found
 
 
-def operand_orders(graph: Graph) -> dict[int, tuple[int, ...]]:
-    """By number, the `stride_order` of operands of products that are computed: the dimension that
-    the product sums is the fastest. The first product decides.
+def operand_orders(graph: Graph, atoms: tuple[Atom, ...]) -> dict[int, tuple[int, ...]]:
+    """By number, the `stride_order` of operands of products that are computed and are not row-major.
+
+    One that all its products take row-major is stored so, as what it is computed of mostly lies.
+    Of any other a dimension that all take is the fastest, or else the one that the first sums.
     """
-    found: dict[int, tuple[int, ...]] = {}
+    taken: dict[int, list[tuple[int, ...]]] = {}
+    ranks: dict[int, int] = {}
     for position in graph.needed:
         operation = graph.operations[position]
         if not isinstance(operation, Matmul):
             continue
-        for operand, fastest in _operands(operation):
+        for place, (operand, _) in enumerate(_operands(operation)):
             if _is_free(operand):
-                found.setdefault(operand.number, with_fastest(operand.rank, fastest))
-    return {n: order for n, order in found.items() if order != tuple(range(len(order)))[::-1]}
+                dimensions = _fastest_of(operation, place, atom_for(operation, atoms))
+                taken.setdefault(operand.number, []).append(dimensions)
+                ranks[operand.number] = operand.rank
+    found: dict[int, tuple[int, ...]] = {}
+    for number, products in taken.items():
+        last = ranks[number] - 1
+        if not all(last in dimensions for dimensions in products):
+            first, *others = products
+            shared = (d for d in first if all(d in dimensions for dimensions in others))
+            found[number] = with_fastest(ranks[number], next(shared, first[0]))
+    return found
+
+
+def _fastest_of(product: Matmul, place: int, atom: Atom | None) -> tuple[int, ...]:
+    """Dimensions of operand 0 or 1 along one of which its memory is to be contiguous: first the
+    summed one, which threads prefer, then the other that tensor cores take, if they do.
+    """
+    axes = product.axes[place]
+    summed = len(product.output.root) - 1
+    allowed = (summed,) if atom is None else majors(product, place, atom)
+    return tuple(axes.index(axis) for axis in allowed)
 
 
 def packing(graph: Graph, problem: Problem) -> Packing:
     """The operands that are to be copied, or padded, for a call."""
     atoms = problem.target.family.atoms
-    orders = operand_orders(graph)
+    orders = operand_orders(graph, atoms)
     copies: set[tuple[int, int]] = set()
     padded: set[int] = set()
     computed: set[int] = set()
@@ -100,15 +124,16 @@ def packing(graph: Graph, problem: Problem) -> Packing:
         computed |= inside
         own: list[int] = []
         pads: list[int] = []
-        for place, (operand, fastest) in enumerate(_operands(operation)):
-            row = problem.size(operand.shape_axes[fastest].extent) * operand.dtype.size
-            row_major = orders.get(operand.number, tuple(range(operand.rank))[::-1])
+        for place, (operand, _) in enumerate(_operands(operation)):
             if operand.number in inside:
                 continue
+            order = orders.get(operand.number, tuple(range(operand.rank))[::-1])
+            fastest = order.index(0)
+            row = problem.size(operand.shape_axes[fastest].extent) * operand.dtype.size
             if not _is_free(operand):
                 if not _fits(operation, place, atom, problem):
                     own.append(place)
-            elif row_major[fastest]:
+            elif fastest not in _fastest_of(operation, place, atom):
                 own.append(place)
             elif row % ROW_BYTES:
                 pads.append(operand.number)

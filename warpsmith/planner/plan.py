@@ -55,7 +55,7 @@ def cut(
         alone = Segments(graph, target, without, empty, forms=forms, decided=decided)
         sinks = (*graph.outputs, *sorted(decided.stored - graph.results))
         return tuple(cut_region(alone, sinks, decided.kept | (decided.alone - graph.results)))
-    formats = operand_formats(graph, padded)
+    formats = operand_formats(graph, padded, target.family.atoms)
     segments = Segments(graph, target, without, empty, formats, offers.forms, decided)
     own = {graph.made(p)[0] for p in offers.products if computed & set(graph.sources(p))}
     gated = with_gates(segments, offers, decided.apart | decided.single | own)

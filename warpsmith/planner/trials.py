@@ -76,7 +76,8 @@ def _proposals(
     for _, chosen in sorted((s for s in saved if s[0] > 0), key=lambda each: -each[0]):
         yield Decided(kept=chosen), Decided(alone=chosen)
     for planned in segments:
-        writes = planned.segment.writes
+        # what blocks leave of sums is no tensor of the program
+        writes = [t for t in planned.segment.writes if t.number in offers.graph.maker]
         if len(writes) > 1 and planned.candidate is not None and _is_scattered(planned, problem):
             yield tuple(Decided(alone=frozenset((tensor.number,))) for tensor in writes)
 

@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
-from warpsmith.torch_backend.aten import TYPES, NotTaken
+from warpsmith.torch_backend.aten import TYPES, NotTaken, name_of
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
@@ -77,6 +77,7 @@ class _Builder:
         self._precision = precision
         self._alike: dict[object, Program] = {}
         self._read: list[Node] = []
+        self._viewed: set[Node] = set()  # views that regions give
         self.programs: list[Program | None] = []
 
     def steps(self, nodes: Iterable[Node], results: Sequence[Any]) -> list[Step]:
@@ -85,7 +86,10 @@ class _Builder:
         made: list[tuple[int, Step]] = []
         home = {n: k for k, region in enumerate(self._regions.members) for n in region}
         for number, region in enumerate(self._regions.members):
-            outside = [n for n in region if self._leaves(n, home, number)]
+            outside = [
+                self._only_view(n, region) or n for n in region if self._leaves(n, home, number)
+            ]
+            self._viewed |= set(outside) - set(region)
             steps = self._region(region, outside)
             made += [(order[region[-1]], step) for step in steps]
         wanted = [n for n in order if self._kinds.get(n) is Kind.left]
@@ -106,6 +110,20 @@ class _Builder:
                 return True
         return False
 
+    def _only_view(self, node: Node, region: Sequence[Node]) -> Node | None:
+        """The reshape in which a region reads what it computes, if torch too reads that alone.
+
+        It is the result then: both would be stored, the one for torch and the other for a product.
+        """
+        own = set(region)
+        view, *others = [user for user in node.users if user not in own]
+        if others or self._kinds.get(view) is not Kind.free or name_of(view.target) != "view":
+            return None
+        inside = [user in own for user in view.users]
+        rest = (self._kinds.get(user) for user in view.users if user not in own)
+        left = all(kind in (Kind.left, None) for kind in rest)  # None: the graph's output
+        return view if any(inside) and not all(inside) and left else None
+
     def _is_part(self, node: Node) -> bool:
         return node.target is operator.getitem and self._kinds[node] is Kind.taken
 
@@ -114,7 +132,9 @@ class _Builder:
         found: dict[Node, None] = {}
 
         def need(node: Any) -> None:
-            if isinstance(node, Node) and self._kinds[node] is Kind.free and node not in found:
+            if not isinstance(node, Node) or node in self._viewed:
+                return
+            if self._kinds[node] is Kind.free and node not in found:
                 found[node] = None
                 for source in node.all_input_nodes:
                     need(source)
