@@ -70,7 +70,7 @@ def operand_formats(
 
 
 def operand_orders(graph: Graph, atoms: tuple[Atom, ...]) -> dict[int, tuple[int, ...]]:
-    """By number, the `stride_order` of operands of products that are computed and are not row-major.
+    """By number, the `stride_order` of computed operands of products that are not row-major.
 
     One that all its products take row-major is stored so, as what it is computed of mostly lies.
     Of any other a dimension that all take is the fastest, or else the one that the first sums.

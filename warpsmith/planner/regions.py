@@ -45,7 +45,8 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     if as_one and not read:
         if whole.can_be_scheduled:
             return [whole]
-        part = _part(segments, sinks, stored)
+        part = whole.share
+        assert isinstance(part, Part)
         if any(isinstance(part.graph.operations[p], Reduction) for p in part.positions):
             shape = shape_of(part, segments.labels)
             if halves := _rows_then_columns(segments, part, shape):
@@ -69,13 +70,6 @@ def _with_own_kernels(
     found = cut_region(segments, before, stored) if before else []
     found += cut_region(segments, own, stored)
     return found + cut_region(segments, behind, stored.union(own)) if behind else found
-
-
-def _part(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> Part:
-    """All of a region, its results in the types in which they are stored."""
-    wanted = tuple(dict.fromkeys(segments.forms.get(sink, sink) for sink in sinks))
-    positions = segments.graph.slice(wanted, stored)
-    return Part(segments.graph, wanted, positions, segments.formats, segments.forms)
 
 
 def _rows_then_columns(segments: Segments, part: Part, shape: Shape) -> list[Segment]:
