@@ -13,6 +13,7 @@ from tests.support.role_kernels import storing as storing_by_role
 from tests.support.role_kernels import streaming
 from tests.support.role_reductions import ALL_CASES
 from tests.support.tiling import Tiling, kernel_of, loading, storing
+from tests.support.tma_code import Issue, Lanes, tma_predicates
 from warpsmith import LoadStoreOpType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import DeviceError
@@ -34,7 +35,6 @@ from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Source
-from warpsmith.runtime.tma_code import Issue, Lanes, tma_predicates
 from warpsmith.targets.hopper import H200
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
