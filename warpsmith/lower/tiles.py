@@ -64,11 +64,11 @@ class TileCopies:
         if stores:
             place = self._buffers.index_row_major(access, source)
             dims: list[tuple[MemoryDim, ...]] = [(dim,) for dim in access.output_dims()]
-            order = [d for d in output.memory_order() if not output.shape_axes[d].is_broadcast]
+            order = output.concrete_order()
         else:
             place = self._buffers.own_row_major(access, output)
             dims = _read_dims(access, operation, source)
-            order = [d for d in source.memory_order() if not source.shape_axes[d].is_broadcast]
+            order = source.concrete_order()
         ranks = {d: rank for rank, d in enumerate(sorted(order))}
         in_order = [dim for d in order for dim in dims[ranks[d]]]
         tile = Box.of(output, in_order, lanes)

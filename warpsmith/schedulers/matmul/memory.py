@@ -18,7 +18,6 @@ from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.shape import (
     Shape,
-    concrete_order,
     places_of,
     shape_of,
     sources_of,
@@ -60,7 +59,7 @@ def _late(operand: TensorView, problem: Problem) -> str:
         stretch = stretch_of(tensor)
         if stretch is not None:
             (source,), (places,) = stretch.sources, stretch.places
-            fastest = concrete_order(source)[-1]
+            fastest = source.concrete_order()[-1]
             walked = start_and_step(places[fastest], fastest)
             if walked is not None and problem.size(walked[0]) * source.dtype.size % TMA_BYTES:
                 return f"{tensor.name} begins within {TMA_BYTES} bytes of {source.name}"
@@ -84,7 +83,7 @@ def unfit_rows(tensor: TensorView, problem: Problem) -> str:
 
 def _strides(tensor: TensorView, problem: Problem) -> dict[int, int]:
     """The strides of all dimensions but the fastest, in elements, fastest first."""
-    *slower, fastest = concrete_order(tensor)
+    *slower, fastest = tensor.concrete_order()
     step = problem.size(tensor.shape_axes[fastest].extent)
     found: dict[int, int] = {}
     for dimension in reversed(slower):
@@ -178,7 +177,7 @@ def box_refusal(
     """
     if product.ends is not None:
         return "its tiles end where groups do, and boxes do not"
-    shape, order = shape_of(product), concrete_order(memory)
+    shape, order = shape_of(product), memory.concrete_order()
     name, places = memory.name, places_of(DomainMap(fusion), product, copy)
     walked = [place for d in order if (place := places[d]) is not None]
     if len(walked) < len(order):
@@ -214,7 +213,7 @@ def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         return ()
     found: dict[str, bool] = {}
     for memory, copy in _copies(fusion):
-        order, places = concrete_order(memory), places_of(domains, product, copy)
+        order, places = memory.concrete_order(), places_of(domains, product, copy)
         fits = bool(order) and places[order[-1]] == fastest and bool(memory.contiguity[order[-1]])
         fits = fits and problem.aligned(memory, PAIR)
         fits = fits and all(step % PAIR == 0 for step in _strides(memory, problem).values())
