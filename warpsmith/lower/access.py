@@ -131,13 +131,13 @@ class Access:
     def _extent(self, axis: IterDomain) -> Expr:
         if axis.is_broadcast:
             return integers.ONE
-        return self._domains.extent(self._domains.group(axis))
+        return self._domains.extent_of(axis)
 
     def allocated(self, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
         """Element index in a local or shared buffer that holds the axes `layout`, row-major."""
         index: Expr = integers.ZERO
         for position, axis in enumerate(layout):
-            extent = self._domains.extent(self._domains.group(axis))
+            extent = self._domains.extent_of(axis)
             if tensor.padding and position == len(layout) - 1:
                 extent = integers.add(extent, tensor.padding)
             index = integers.add(integers.mul(index, extent), self.axis(axis))
@@ -175,7 +175,7 @@ class Access:
         conditions = []
         for axis in self.output.loop:
             if axis.parallel.is_thread:
-                extent = self._domains.extent(self._domains.group(axis))
+                extent = self._domains.extent_of(axis)
                 if extent != self._threads.extents[axis.parallel]:
                     conditions.append(integers.less(self._threads.symbols[axis.parallel], extent))
         return integers.conjunction(*conditions)

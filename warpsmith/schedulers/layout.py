@@ -86,7 +86,7 @@ def find_inner_run(
         for index, (cached, where) in enumerate(zip(caches, positions, strict=True))
     ):
         start -= 1
-    extents = [domains.extent(domains.group(axis)) for axis in axes]
+    extents = [domains.extent_of(axis) for axis in axes]
     chosen = tuple(caches[index] for index in walkers)
     return InnerRun(tuple(axes), start, chosen, integers.mul(*extents[start:]), extents[-1])
 

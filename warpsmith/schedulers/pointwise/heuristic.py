@@ -168,9 +168,7 @@ def _transposed(
     if len(found) != 1 or not run.axes:
         return None
     ((dimension, inputs),) = found.items()
-    last, other = (
-        problem.size(domains.extent(domains.group(run.axes[place]))) for place in (-1, dimension)
-    )
+    last, other = (problem.size(domains.extent_of(run.axes[place])) for place in (-1, dimension))
     has_last = {domains.group(axis) for cached in inputs for axis in cached.register.shape_axes}
     if min(last, other) < TILE // 2 or domains.group(run.axes[-1]) not in has_last:
         return None
