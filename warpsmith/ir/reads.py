@@ -13,6 +13,7 @@ from typing import Any
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
 
@@ -178,7 +179,7 @@ def start_and_step(place: Expr, dimension: int) -> tuple[Expr, int] | None:
     """
     own, step = at(dimension), 0
     rest: Expr = integers.ZERO
-    for factors, coefficient in integers.polynomial(place).items():
+    for factors, coefficient in polynomial(place).items():
         if factors == (own,):
             step = coefficient
         elif any(isinstance(node, Own) for factor in factors for node in factor.walk()):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.rings import TileCopy
@@ -75,7 +76,7 @@ def _needed(
     """
     *outer, fastest = copy.dims
     wanted = [integers.mul(d.stride, size) for d in outer]
-    for term, coefficient in integers.polynomial(fastest.first).items():
+    for term, coefficient in polynomial(fastest.first).items():
         known = (factor for factor in term if loops.isdisjoint(factor.walk()))
         wanted.append(integers.mul(*known, coefficient * size))
     if copy.how is LoadStoreOpType.bulk:

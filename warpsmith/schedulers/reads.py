@@ -10,6 +10,7 @@ from warpsmith.ir.domains import IterDomain, Merge, ParallelType, Split
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
@@ -81,7 +82,7 @@ def _is_adjacent(place: Expr, along: int) -> bool:
     """Whether elements along a dimension lie side by side whatever the sizes are: a kernel has
     symbols, also of a dimension of 1 in this call, past which the elements lie.
     """
-    terms = integers.polynomial(place).items()
+    terms = polynomial(place).items()
     walked = {m: c for m, c in terms if any(_has(factor, along) for factor in m)}
     return walked == {(at(along),): 1}
 
@@ -89,7 +90,7 @@ def _is_adjacent(place: Expr, along: int) -> bool:
 def _step(expr: Expr, along: int, width: int) -> int | None:
     """What one more of an index adds, if the rest is a multiple of the width; else None."""
     step = 0
-    for monomial, coefficient in integers.polynomial(expr).items():
+    for monomial, coefficient in polynomial(expr).items():
         if monomial == (at(along),):
             step = coefficient
         elif coefficient % width or any(_has(factor, along) for factor in monomial):
