@@ -8,7 +8,8 @@ from functools import cache
 
 import pytest
 
-from tests.support.tiling import Tiling, kernel_of, loading, rarely, storing
+from tests.support.lowering import lowered
+from tests.support.tiling import Tiling, loading, rarely, storing
 from warpsmith import FusionDefinition, LoadStoreOpType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import DeviceError
@@ -58,7 +59,7 @@ def names(kernels: Iterable[str]) -> list[object]:
 @cache
 def compiled(name: str) -> Binary:
     fd: FusionDefinition = ALL[name]()
-    return compile_source(Source(text=cuda_text(kernel_of(fd), H200), entry="k", arch="sm_90a"))
+    return compile_source(Source(text=cuda_text(lowered(fd), H200), entry="k", arch="sm_90a"))
 
 
 @cache

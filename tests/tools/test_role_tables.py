@@ -12,6 +12,7 @@ import pytest
 
 from tests.protocol.edits import edited, instead
 from tests.support.hungry_roles import hungry
+from tests.support.lowering import lowered
 from tests.support.ring_loads import Kind
 from tests.support.role_chains import transformed
 from tests.support.role_feeds import Feed
@@ -65,9 +66,7 @@ def test_the_tables_of_the_page_are_those_of_its_kernel() -> None:
 
 def test_the_kernel_of_the_tables_is_the_example_of_the_page() -> None:
     fusions = (scheduled_roles().fusion, scheduled_on_the_page().fusion)
-    drawn, shown = (
-        kernel_text(lower(fusion, "k", DataType.Int32, target=H200)) for fusion in fusions
-    )
+    drawn, shown = (kernel_text(lowered(fusion)) for fusion in fusions)
     assert drawn == shown
     assert "agent store: store, warps from 2, one elected thread" in shown
 
@@ -142,9 +141,7 @@ def test_roles_that_fill_by_threads_announce_no_bytes() -> None:
 
 def test_tensors_of_one_role_share_a_ring() -> None:
     fd = single_dim(Feed(Kind.bulk, 3), ("load", "load"))
-    (row,) = ring_rows(
-        lower(fd.fusion, "k", DataType.Int32, target=H200), {"T0_size0": 512, "T1_size0": 512}
-    )
+    (row,) = ring_rows(lowered(fd), {"T0_size0": 512, "T1_size0": 512})
     assert len(row.stage_bytes) == 2
     assert (row.producer, row.consumers, row.full) == ("load", ("compute",), 1)
     table = tables_of(planned(fd, [(512,), (512,)]))
