@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.support import plain_products as plain
+from tests.support.machine_code import machine_lines
 from tests.support.product_kernels import Product, check_product, product_kernel
 from tests.support.role_code import missing_from_ptx
 from tests.support.role_parts import single
@@ -18,7 +19,7 @@ from tests.support.simulating import Contents, reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.products import multiply_piece
-from warpsmith.errors import DeviceError, InternalError
+from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
@@ -210,13 +211,7 @@ def compiled() -> Binary:
 
 @cache
 def machine_code() -> tuple[str, ...]:
-    """Instructions and labels, without addresses and encodings."""
-    try:
-        text = disassemble(compiled().cubin)
-    except DeviceError as error:
-        pytest.skip(str(error))
-    lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in text.splitlines())
-    return tuple(line for line in lines if line and line != ";")
+    return machine_lines(compiled().cubin)
 
 
 def steady_loop() -> str:
