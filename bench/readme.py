@@ -13,7 +13,7 @@ from bench.peers import OWN
 from bench.row import Row, read_rows
 from bench.run import SUITES
 from bench.table import US, by_size, geomean, speedup, tables
-from warpsmith.tools.pages import between
+from warpsmith.tools.pages import Section
 
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 
@@ -35,7 +35,7 @@ PAGES: dict[str, tuple[str, ...]] = {
 """The pages beside the rows, and the files of rows that each shows. Rows of `quack` are of a run of
 their own, beside the peer that is too large to be brought with all others."""
 
-START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
+SECTION = Section.of("benchmarks", "bench.readme")
 
 
 def measured(directory: Path) -> list[Row]:
@@ -120,7 +120,7 @@ def _ahead(rows: Sequence[Row]) -> str:
 def main(root: Path = Path()) -> None:
     """Rewrite all pages."""
     for path, content in pages(root):
-        path.write_text(between(path.read_text(), START, END, content))
+        path.write_text(SECTION.put(path.read_text(), content))
 
 
 if __name__ == "__main__":

@@ -313,7 +313,8 @@ def report(rows: Sequence[Timed]) -> list[str]:
         lines.append(
             f"{name} {dtype}: {len(group)} sizes, {geometric_mean(shares):.1f} % of the ceiling, "
             f"tenth {tenth:.1f}, worst {shares[0]:.1f}; "
-            f"regret median {regrets[len(group) // 2]:.1%}, ninth {regrets[9 * len(group) // 10]:.1%}, worst {regrets[-1]:.1%}{peers}"
+            f"regret median {regrets[len(group) // 2]:.1%}, "
+            f"ninth {regrets[9 * len(group) // 10]:.1%}, worst {regrets[-1]:.1%}{peers}"
         )
         for row in sorted(group, key=lambda row: row.share)[:WORST]:
             size = "x".join(map(str, row.shape))

@@ -61,7 +61,7 @@ def tables_of(call: CallPlan) -> str:
 
 
 def test_the_tables_of_the_page_are_those_of_its_kernel() -> None:
-    assert role_tables.replaced(PAGE, role_tables.example_tables()) == PAGE
+    assert role_tables.SECTION.put(PAGE, role_tables.example_tables()) == PAGE
 
 
 def test_the_kernel_of_the_tables_is_the_example_of_the_page() -> None:
@@ -150,17 +150,9 @@ def test_tensors_of_one_role_share_a_ring() -> None:
     assert f"and {together} bytes" in table
 
 
-def test_a_page_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="no lines"):
-        role_tables.replaced("no tables here", "")
-
-
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "roles.md"
-    before, _, rest = PAGE.partition(role_tables.START)
-    page.write_text(
-        f"{before}{role_tables.START}\nstale\n{role_tables.END}{rest.partition(role_tables.END)[2]}"
-    )
+    page.write_text(role_tables.SECTION.put(PAGE, "stale"))
     role_tables.main([str(page)])
     assert page.read_text() == PAGE
     role_tables.main([])

@@ -11,4 +11,4 @@ from warpsmith import knobs
 from warpsmith.tools.pages import print_or_write
 
 if __name__ == "__main__":
-    print_or_write(sys.argv[1:], knobs.markdown(), lambda page, content: content)
+    print_or_write(sys.argv[1:], knobs.markdown())
