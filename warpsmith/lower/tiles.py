@@ -14,11 +14,12 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import looks_up
 from warpsmith.ir.reads import Read, start_and_step
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.strides import strides
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
-from warpsmith.lower.access import Access, MemoryDim, strides
+from warpsmith.lower.access import Access, MemoryDim
 from warpsmith.lower.boxes import Box, extent_of, without
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.feasible import feasible

@@ -14,6 +14,7 @@ from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.strides import strides
 from warpsmith.ir.substitution import substitute
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.problem import Problem
@@ -65,17 +66,8 @@ def _number(problem: Problem, expr: Expr) -> Expr:
 
 def _place(part: Part) -> Expr:
     """The element of a part's tensor, in memory: in symbols, as a kernel computes it."""
-    tensor, terms = part.source, list[Expr]()
-    expected: Expr = integers.ONE
-    for dimension in reversed(tensor.memory_order()):
-        axis = tensor.shape_axes[dimension]
-        if axis.is_broadcast:
-            continue
-        if not tensor.contiguity[dimension]:
-            expected = Symbol(f"{tensor.name}_stride{dimension}", low=0)
-        terms.append(integers.mul(part.places[dimension], expected))
-        expected = integers.mul(expected, axis.extent)
-    return integers.add(*terms)
+    steps = strides(part.source, [axis.extent for axis in part.source.shape_axes])
+    return integers.add(*map(integers.mul, part.places, steps))
 
 
 def _is_adjacent(place: Expr, along: int) -> bool:

@@ -9,6 +9,7 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import start_and_step, stretch_of
+from warpsmith.ir.strides import strides
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
@@ -83,15 +84,8 @@ def unfit_rows(tensor: TensorView, problem: Problem) -> str:
 
 def _strides(tensor: TensorView, problem: Problem) -> dict[int, int]:
     """The strides of all dimensions but the fastest, in elements, fastest first."""
-    *slower, fastest = tensor.concrete_order()
-    step = problem.size(tensor.shape_axes[fastest].extent)
-    found: dict[int, int] = {}
-    for dimension in reversed(slower):
-        if not tensor.contiguity[dimension]:
-            step = problem.values[f"{tensor.name}_stride{dimension}"]
-        found[dimension] = step
-        step *= problem.size(tensor.shape_axes[dimension].extent)
-    return found
+    steps = strides(tensor, [axis.extent for axis in tensor.shape_axes])
+    return {d: problem.size(steps[d]) for d in reversed(tensor.concrete_order()[:-1])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
