@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Pointwise
@@ -198,7 +197,7 @@ def _pays(product: Matmul, atom: Atom, copied: list[int], problem: Problem) -> b
     copies = 0.0
     for place in copied:
         operand = (product.a, product.b)[place]
-        elements = prod(problem.size(axis.extent) for axis in operand.shape_axes)
+        elements = problem.elements(operand)
         copies += moved_us(2 * elements * operand.dtype.size, problem.target)
     work = Work(m=m, n=n, k=k, batches=batches, element=atom.size)
     return copies + work.ranked(problem)[0][1] < product_us(product, problem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
@@ -126,14 +125,9 @@ def vectorize(caches: Iterable[Cached], names: Collection[str]) -> None:
             parallelize(cached.copy, -1, ParallelType.vectorize)
 
 
-def elements(tensor: TensorView, problem: Problem) -> int:
-    """Of a tensor in a call."""
-    return prod(problem.size(axis.extent) for axis in tensor.shape_axes)
-
-
 def moved(caches: Iterable[Cached], problem: Problem) -> int:
     """Bytes of all that a kernel reads and writes."""
-    return sum(elements(c.memory, problem) * c.memory.dtype.size for c in caches)
+    return sum(problem.bytes_of(cached.memory) for cached in caches)
 
 
 def past_l1(caches: tuple[Cached, ...], problem: Problem) -> bool:

@@ -14,7 +14,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
-from warpsmith.schedulers.caching import Cached, elements
+from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem, widest_vector
 
 SPARE_BYTES = 32
@@ -161,10 +161,9 @@ def unfit_for_chunks(
     for cached in loads:
         memory = cached.memory
         size = length * memory.dtype.size
-        total = elements(memory, problem) * memory.dtype.size
         if not _is_run(cached, problem):
             return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
-        if total % 16 or size < least:
+        if problem.bytes_of(memory) % 16 or size < least:
             return f"rows of {size} bytes are too short, or all of them no multiple of 16"
     return ""
 
