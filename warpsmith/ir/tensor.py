@@ -176,6 +176,18 @@ Pair = tuple[IterDomain, IterDomain]
 """(axis of a producer, root axis of the consumer) that are one iteration."""
 
 
+class OneResult:
+    """An operation with one result."""
+
+    __slots__ = ()
+
+    output: TensorView
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
+
+
 class Operation(Protocol):
     """What defines tensors: one of the frozen classes of `ir/exprs.py`."""
 
