@@ -65,7 +65,6 @@ class Work:
         loaded: bytes of inputs of full size, for each element.
         stored: bytes of outputs of full size, for each element.
         widest: bytes of the widest such element.
-        aside: bytes of inputs that lack what is reduced, for each column.
         sums: how many reductions there are.
         sms: multiprocessors.
         bytes_per_us: what a copy reads and writes.
@@ -76,7 +75,6 @@ class Work:
     loaded: int
     stored: int
     widest: int
-    aside: int
     sums: int
     sms: int
     bytes_per_us: float
