@@ -16,8 +16,9 @@ from tests.support.tiling import run_clean, text_of
 from warpsmith import FusionDefinition, sim
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.errors import ProtocolError, ScheduleError
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.kernel.rings import Await, AwaitClock, StartClock
+from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
