@@ -162,8 +162,9 @@ class TensorView:
         return tuple(sorted(range(self.rank), key=lambda d: -self.stride_order[d]))  # type: ignore[index]
 
     def concrete_order(self) -> tuple[int, ...]:
-        """The same of those that are no broadcast ones, which have one element."""
-        return tuple(d for d in self.memory_order() if not self.shape_axes[d].is_broadcast)
+        """Those of `memory_order` that are no broadcast ones, which have one element."""
+        axes = self.shape_axes
+        return tuple(d for d in self.memory_order() if not axes[d].is_broadcast)
 
     def __repr__(self) -> str:
         return f"{self.name}_{self.dtype.value}[{', '.join(map(repr, self.logical))}]"
