@@ -13,22 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 from unittest import mock
 
 import ml_dtypes
 import numpy as np
 
-from bench.measure import one_line
+from bench.measure import in_processes, one_line
 from bench.products_sweep import beyond
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
@@ -193,7 +191,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> int:
             for row in chosen
         ]
         for what, each in (("chosen", ratios), ("best of those timed", best)):
-            mean = math.exp(sum(map(math.log, each)) / len(each))
+            mean = geometric_mean(each)
             print(f"{what}: geometric mean {mean:.3f} of cuBLAS, least {min(each):.3f}")
     print(f"{len(wrong)} failed or wrong")
     return 1 if wrong else 0
@@ -218,9 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     target = target_of_device(0)
     weights = [tuple(map(int, size.split("x"))) for size in given.weights]
     cases = [Case(m, n, k, given.few_columns) for n, k in weights for m in given.m]
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        jobs = [pool.submit(compiled, case, given.all, target.name) for case in cases]
-        made = [job.result() for job in jobs]
+    made = in_processes(compiled, ((case, given.all, target.name) for case in cases))
     print(f"{sum(len(w) for _, w in made)} kernels in {time.monotonic() - started:.1f} s")
     rate = target.rates.memory
     print(f"clusters at once: {target.clusters}\n     n      k    m  of {rate / 1e6:.2f} TB/s")

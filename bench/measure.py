@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
 from bench.ceilings import PREFIX, ceilings_of, multiplying_us
 from bench.peers import contenders, versions
 from bench.problem import Builder, Problem, Tensors, outputs_of
 from bench.row import Row
 from warpsmith.testing import do_bench_interleaved, relative_error
+
+T = TypeVar("T")
 
 LARGEST_ERROR = {"bfloat16": 2e-2, "float": 1e-3}
 """Relative errors above which a result is wrong, and its time worthless."""
@@ -54,6 +59,15 @@ def setting_here(peers: str, *, quick: bool) -> Setting:
         versions=versions(),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
+
+
+def in_processes(job: Callable[..., T], cases: Iterable[tuple[Any, ...]], jobs: int = 0) -> list[T]:
+    """What a job gives for each case, by many processes: as many as there are processors, unless
+    a number is given. So kernels are compiled before any is timed.
+    """
+    with ProcessPoolExecutor(jobs or os.cpu_count(), get_context("spawn")) as pool:
+        given = [pool.submit(job, *case) for case in cases]
+        return [each.result() for each in given]
 
 
 def gpu_name() -> str:

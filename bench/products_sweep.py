@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from bench.measure import one_line
@@ -227,7 +228,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> int:
     failed = [row for row in rows if "failed" in row]
     slow = sorted((r for r in rows if r.get("ratio", 1) < THIRD), key=lambda r: float(r["ratio"]))
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        mean = geometric_mean(ratios)
         print(f"{len(ratios)} timed: geometric mean {mean:.3f}, least {min(ratios):.3f}")
     print(f"{len(failed)} refused or wrong, {len(slow)} under a third")
     for row in (*failed, *slow):

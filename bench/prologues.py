@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,7 +29,7 @@ from unittest import mock
 import ml_dtypes
 import numpy as np
 
-from bench.measure import one_line
+from bench.measure import in_processes, one_line
 from bench.products_sweep import beyond
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
@@ -159,9 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     target = target_of_device(0).name
     sizes = [("int8", *weights) for weights in WEIGHTS] + [("float8_e4m3fn", *WEIGHTS[0])]
     cases = [Case(m, n, k, kind) for kind, n, k in sizes for m in given.m]
-    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        jobs = [pool.submit(compiled, case, target) for case in cases]
-        counts = [job.result() for job in jobs]
+    counts = in_processes(compiled, ((case, target) for case in cases))
     print(f"kernels of {len(cases)} cases in {time.monotonic() - started:.1f} s")
     rows: list[dict[str, Any]] = []
     for case, kernels in zip(cases, counts, strict=True):

@@ -14,16 +14,14 @@ import argparse
 import importlib
 import json
 import math
-import os
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 from unittest import mock
 
@@ -31,7 +29,7 @@ import ml_dtypes
 import numpy as np
 
 from bench.decode import Way, forced
-from bench.measure import one_line
+from bench.measure import in_processes, one_line
 from bench.peers import installed
 from bench.products_sweep import NAMES, Case, error_of, operands, theirs
 from warpsmith import DataType, FusionDefinition, knobs
@@ -196,7 +194,7 @@ def summary(cases: Sequence[Sequence[dict[str, Any]]]) -> str:
     for name in ("chosen", *PEERS):
         ratios = sorted(r["ratio"] for r in rows if r["contender"] == name and "ratio" in r)
         if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            mean = geometric_mean(ratios)
             tenth = ratios[len(ratios) // 10]
             lines.append(
                 f"{name}: {len(ratios)} sizes, geometric mean {mean:.3f} of cuBLAS, a tenth below "
@@ -209,13 +207,13 @@ def summary(cases: Sequence[Sequence[dict[str, Any]]]) -> str:
         timed = [row for row in each if "us" in row and "short" in row]
         if len(timed) > 1 and timed[0]["contender"] == "chosen":
             least = min(row["us"] for row in timed)
-            lost.append(math.log(timed[0]["us"] / least))
-            best.append(math.log(timed[0]["cublas_us"] / least))
+            lost.append(timed[0]["us"] / least)
+            best.append(timed[0]["cublas_us"] / least)
     if lost:
-        regret, of_best = (math.exp(sum(each) / len(each)) for each in (lost, best))
+        regret, of_best = map(geometric_mean, (lost, best))
         lines.append(
             f"of those timed the choice takes {regret:.3f} x the best one's time, at worst "
-            f"{math.exp(max(lost)):.3f} x; the best reach {of_best:.3f} of cuBLAS"
+            f"{max(lost):.3f} x; the best reach {of_best:.3f} of cuBLAS"
         )
     failed = [row for row in rows if "failed" in row]
     return "\n".join([*lines, f"{len(failed)} failed or wrong", *map(line, failed)])
@@ -233,16 +231,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no case after that")
     parser.add_argument("--rep-ms", type=float, default=20.0, help="of each contender of a case")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--jobs", type=int, default=0, help="processes; by default all cores")
     parser.add_argument("--compile-only", metavar="TARGET", help="needs no GPU")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     started = time.monotonic()
     cases = [*map(said, given.sizes), *drawn(given.seed, given.count)]
     target = given.compile_only or _target()
-    with ProcessPoolExecutor(given.jobs, get_context("spawn")) as pool:
-        jobs = [pool.submit(compiled, case, given.all, target) for case in cases]
-        made = [job.result() for job in jobs]
+    made = in_processes(compiled, ((case, given.all, target) for case in cases), given.jobs)
     kernels, first = sum(len(ways) for _, ways, _ in made), sorted(took for _, _, took in made)
     took = time.monotonic() - started
     print(f"{kernels} kernels in {took:.0f} s; a first one {first[len(first) // 2]:.2f} s")

@@ -13,6 +13,7 @@ from bench.peers import OWN
 from bench.row import Row, read_rows
 from bench.run import SUITES
 from bench.table import US, by_size, geomean, speedup, tables
+from warpsmith.tools.pages import Section
 
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 
@@ -34,7 +35,7 @@ PAGES: dict[str, tuple[str, ...]] = {
 """The pages beside the rows, and the files of rows that each shows. Rows of `quack` are of a run of
 their own, beside the peer that is too large to be brought with all others."""
 
-START, END = "<!-- benchmarks: written by `python -m bench.readme` -->", "<!-- end -->"
+SECTION = Section.of("benchmarks", "bench.readme")
 
 
 def measured(directory: Path) -> list[Row]:
@@ -88,13 +89,6 @@ def pages(root: Path) -> Iterator[tuple[Path, str]]:
         yield directory / f"{name}.md", page(directory, suites)
 
 
-def replaced(text: str, content: str) -> str:
-    """`text` with what stands between the marks replaced."""
-    before, rest = text.split(START, 1)
-    _, after = rest.split(END, 1)
-    return f"{before}{START}\n\n{content}\n\n{END}{after}"
-
-
 def _rows(directory: Path, suite: str) -> list[Row]:
     path = directory / f"{suite}.json"
     return read_rows(path) if path.exists() else []
@@ -126,7 +120,7 @@ def _ahead(rows: Sequence[Row]) -> str:
 def main(root: Path = Path()) -> None:
     """Rewrite all pages."""
     for path, content in pages(root):
-        path.write_text(replaced(path.read_text(), content))
+        path.write_text(SECTION.put(path.read_text(), content))
 
 
 if __name__ == "__main__":

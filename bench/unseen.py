@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import quantiles
+from statistics import geometric_mean, quantiles
 from typing import Any
 from unittest import mock
 
@@ -307,10 +307,13 @@ def report(rows: Sequence[Timed]) -> list[str]:
         regrets = sorted(row.regret for row in group)
         tenth = quantiles(shares, n=10)[0] if len(shares) > 1 else shares[0]
         ahead = [row.peer for row in group if row.peer < math.inf]
-        peers = f", {_geomean(ahead):.2f} x best peer, least {min(ahead):.2f}" if ahead else ""
+        peers = (
+            f", {geometric_mean(ahead):.2f} x best peer, least {min(ahead):.2f}" if ahead else ""
+        )
         lines.append(
-            f"{name} {dtype}: {len(group)} sizes, {_geomean(shares):.1f} % of the ceiling, tenth "
-            f"{tenth:.1f}, worst {shares[0]:.1f}; regret median {regrets[len(group) // 2]:.1%}, "
+            f"{name} {dtype}: {len(group)} sizes, {geometric_mean(shares):.1f} % of the ceiling, "
+            f"tenth {tenth:.1f}, worst {shares[0]:.1f}; "
+            f"regret median {regrets[len(group) // 2]:.1%}, "
             f"ninth {regrets[9 * len(group) // 10]:.1%}, worst {regrets[-1]:.1%}{peers}"
         )
         for row in sorted(group, key=lambda row: row.share)[:WORST]:
@@ -318,10 +321,6 @@ def report(rows: Sequence[Timed]) -> list[str]:
             best = "" if row.best == CHOSEN else f"; best {row.us[row.best]} {row.best}"
             lines.append(f"  {row.share:5.1f} {size} {row.us[CHOSEN]} us {row.chosen}{best}")
     return lines
-
-
-def _geomean(values: Sequence[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def run(

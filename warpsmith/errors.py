@@ -7,6 +7,8 @@ itself broke a promise, and asks for a report.
 
 from __future__ import annotations
 
+from enum import Enum
+
 from warpsmith.callers import Line, caller, line_text
 
 
@@ -137,6 +139,18 @@ class ProtocolError(WarpsmithError):
         if not self.run:
             return text
         return "\n".join((f"{text}; the shortest run that goes wrong:", *self.run))
+
+
+class CodedRule(Enum):
+    """A rule that must hold: the code of the error where it does not, and the rule in words."""
+
+    @property
+    def code(self) -> str:
+        return str(self.value[0])
+
+    @property
+    def words(self) -> str:
+        return str(self.value[1])
 
 
 class InternalError(Exception):

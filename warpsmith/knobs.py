@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -90,21 +90,49 @@ def _count(value: object) -> int:
     return number
 
 
-def _one_of(*allowed: str) -> Callable[[object], str]:
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """How a value is read, and what its type is called."""
+
+    parse: Callable[[object], object]
+    words: str
+
+
+_DIRECTORY = _Kind(_directory, "directory")
+_OPTIONAL_DIRECTORY = _Kind(_optional_directory, "directory")
+_NAMES = _Kind(_words, "names")
+_SWITCH = _Kind(_switch, "switch")
+_SWITCH_OR_AUTO = _Kind(_switch_or_auto, "switch or `auto`")
+_SECONDS = _Kind(_seconds, "number")
+_COUNT = _Kind(_count, "number")
+
+
+def _one_of(*allowed: str) -> _Kind:
     def parse(value: object) -> str:
         if isinstance(value, str) and value.strip().lower() in allowed:
             return value.strip().lower()
         raise _Unfit(", ".join(allowed))
 
-    return parse
+    return _Kind(parse, ", ".join(f"`{word}`" for word in allowed))
 
 
-def _knob(
-    parse: Callable[[object], object], kind: str, default: Any, meaning: str, shown: str
-) -> Any:
-    """One declaration: how a value is read, its type in words, its default, and one sentence."""
-    metadata = {"parse": parse, "kind": kind, "meaning": meaning, "shown": shown}
+def _knob(kind: _Kind, default: Any, meaning: str, shown: str = "") -> Any:
+    """One declaration: its kind, its default, one sentence, and the default in words where these
+    are not plain.
+    """
+    metadata = {"kind": kind, "meaning": meaning, "shown": shown or _shown(default)}
     return field(default=default, metadata=metadata)
+
+
+def _shown(default: object) -> str:
+    match default:
+        case bool():
+            return "on" if default else "off"
+        case str():
+            return f"`{default}`"
+        case int() | float():
+            return f"{default:.12g}"
+    return "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,187 +144,133 @@ class Knobs:
     """
 
     cache_dir: Path = _knob(
-        _directory,
-        "directory",
+        _DIRECTORY,
         Path("~/.cache/warpsmith"),
         "Where compiled kernels are kept between processes.",
         "`$XDG_CACHE_HOME/warpsmith`, or `~/.cache/warpsmith`",
     )
     dump: tuple[str, ...] = _knob(
-        _words,
-        "names",
+        _NAMES,
         (),
         "Passes after which the program is written to `dump_dir`, separated by commas, or `all`.",
-        "none",
     )
     dump_dir: Path = _knob(
-        _directory,
-        "directory",
+        _DIRECTORY,
         Path("warpsmith_dump"),
         "Where dumps are written, one numbered file a pass.",
         "`warpsmith_dump` in the working directory",
     )
     override_dir: Path | None = _knob(
-        _optional_directory,
-        "directory",
+        _OPTIONAL_DIRECTORY,
         None,
         "Where edited CUDA is looked for: a file `<kernel name>.cu` there replaces the emitted "
         "text.",
-        "none",
     )
     always_compile: bool = _knob(
-        _switch,
-        "switch",
-        False,
-        "Compile even what the cache holds, and store it again.",
-        "off",
+        _SWITCH, False, "Compile even what the cache holds, and store it again."
     )
     keep_emitted: Literal["auto"] | bool = _knob(
-        _switch_or_auto,
-        "switch or `auto`",
+        _SWITCH_OR_AUTO,
         "auto",
         "Whether kernels are kept in `cache_dir` as they were before NVRTC, too, with what was "
         "proved of them, so that another process that plans them need not lower them again; "
         "`auto` does not where warpsmith runs from a checkout, which may be changed in memory.",
-        "`auto`",
     )
     device: Device = _knob(
         _one_of("auto", "gpu", "sim", "reference"),
-        "`auto`, `gpu`, `sim`, `reference`",
         "auto",
         "What runs a fusion: the GPU, the simulator, the NumPy reference; `auto` takes the GPU "
         "where there is one, else the simulator.",
-        "`auto`",
     )
     target: str = _knob(
         _one_of("auto", *(target.name for target in KNOWN)),
-        ", ".join(f"`{name}`" for name in ("auto", *(target.name for target in KNOWN))),
         "auto",
         "The model of a GPU that kernels are made for; `auto` is the GPU that calls run on, and "
         f"`{KNOWN[0].name}` where there is none.",
-        "`auto`",
     )
     rings: Rings = _knob(
         _one_of("auto", "prefer", "never"),
-        "`auto`, `prefer`, `never`",
         "auto",
         "Whether schedulers let loads run ahead through circular buffers in shared memory: where "
         "that is faster, wherever it can be, or nowhere.",
-        "`auto`",
     )
     pace: bool = _knob(
-        _switch,
-        "switch",
+        _SWITCH,
         True,
         "Let no block that goes round many bytes of rows ask for more of them before the memory "
         "could have served all blocks so far: blocks that run ahead of each other slow it down.",
-        "on",
     )
     early_launch: bool = _knob(
-        _switch,
-        "switch",
+        _SWITCH,
         True,
         "Let each kernel of a call but the first start while the one before it ends, and wait "
         "there for what that one writes.",
-        "on",
     )
     autotune: bool = _knob(
-        _switch,
-        "switch",
+        _SWITCH,
         False,
         "Time the first few candidates of products and scans on the GPU, at the first call of each "
         "class of sizes, and keep the fastest in `cache_dir`. Of tensors on the host, and on the "
         "simulator, nothing is timed: what was kept, or the model, decides.",
-        "off",
     )
     warp_specialize: Specialize = _knob(
-        _switch_or_auto,
-        "switch or `auto`",
+        _SWITCH_OR_AUTO,
         "auto",
         "Whether kernels of rows have warps of their own that load: where that is faster, in each "
         "of them or the call is refused, or in none.",
-        "`auto`",
     )
     verify: Verify = _knob(
         _one_of("off", "protocol", "all"),
-        "`off`, `protocol`, `all`",
         "protocol",
         "What is proved of a kernel with circular buffers before it is launched: that "
         "its warps cannot hang or race at these sizes, or nothing. With `all`, also after every "
         "pass that what orders its accesses still does.",
-        "`protocol`",
     )
     watchdog: bool = _knob(
-        _switch,
-        "switch",
+        _SWITCH,
         False,
         "Give up waits in kernels after `watchdog_seconds`, and raise what was waited for; every "
         "launch is then waited for.",
-        "off",
     )
     watchdog_seconds: float = _knob(
-        _seconds,
-        "number",
-        2.0,
-        "How long one wait in a kernel may take where the watchdog is on.",
-        "2",
+        _SECONDS, 2.0, "How long one wait in a kernel may take where the watchdog is on."
     )
     cache_mib: int = _knob(
-        _count,
-        "number",
+        _COUNT,
         4096,
         "MiB of files that `cache_dir` may hold; beyond, those that were not used for longest go.",
-        "4096",
     )
     kept_traces: int = _knob(
-        _count,
-        "number",
+        _COUNT,
         1024,
         "Traces of functions that a process keeps, one for each class of arguments; beyond, here "
         "and below, those that were not used for longest are forgotten.",
-        "1024",
     )
     kept_plans: int = _knob(
-        _count,
-        "number",
+        _COUNT,
         4096,
         "Signatures of calls that can be run again at once; through `fuse`, each counts twice.",
-        "4096",
     )
     kept_kernels: int = _knob(
-        _count,
-        "number",
+        _COUNT,
         512,
         "Compiled kernels that a process keeps in all their forms, to be launched at other sizes.",
-        "512",
     )
     loaded_kernels: int = _knob(
-        _count,
-        "number",
+        _COUNT,
         512,
         "Kernels that a process keeps on its devices, but for those that a captured graph holds.",
-        "512",
     )
     kept_maps: int = _knob(
-        _count,
-        "number",
-        16384,
-        "Tensor maps that are kept encoded, one for each address that a launch met.",
-        "16384",
+        _COUNT, 16384, "Tensor maps that are kept encoded, one for each address that a launch met."
     )
     kept_workspaces: int = _knob(
-        _count,
-        "number",
-        256,
-        "Counters in device memory that are kept at zero for the kernels of a stream.",
-        "256",
+        _COUNT, 256, "Counters in device memory that are kept at zero for the kernels of a stream."
     )
     logs: LogLevel = _knob(
         _one_of("off", "error", "warning", "info", "debug"),
-        "`off`, `error`, `warning`, `info`, `debug`",
         "warning",
         "The least severe message that is printed to standard error.",
-        "`warning`",
     )
 
     def __post_init__(self) -> None:
@@ -341,7 +315,7 @@ def variable_name(knob: str) -> str:
 
 def _parsed(declared: Field[Any], value: object, name: str) -> object:
     try:
-        parsed = declared.metadata["parse"](value)
+        parsed = declared.metadata["kind"].parse(value)
     except _Unfit as unfit:
         raise KnobError(f"{name}={value!r} is not allowed", remedy=f"allowed: {unfit}") from None
     return parsed.expanduser() if isinstance(parsed, Path) else parsed
@@ -395,24 +369,3 @@ def scope(**changes: object) -> Iterator[Knobs]:
         yield changed
     finally:
         _SCOPED.reset(token)
-
-
-def markdown() -> str:
-    """The text of docs/knobs.md."""
-    lines = [
-        "# Knobs",
-        "",
-        "Every option of warpsmith. Set one by its environment variable, or from Python for the",
-        'code inside a block: `with warpsmith.knobs.scope(device="reference"): ...`.',
-        "",
-        "| variable | in Python | type | default | meaning |",
-        "|---|---|---|---|---|",
-    ]
-    for declared in fields(Knobs):
-        assert declared.default is not MISSING
-        about = declared.metadata
-        lines.append(
-            f"| `{variable_name(declared.name)}` | `{declared.name}` | {about['kind']} "
-            f"| {about['shown']} | {about['meaning']} |"
-        )
-    return "\n".join(lines) + "\n"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.values import ValueText
@@ -177,8 +178,7 @@ def test_a_block_reduction_brings_its_operation(op: str) -> None:
     parallelize(total, 1, ParallelType.block_x)
     parallelize(output.value, 0, ParallelType.grid_x)
     inline_most(p.fusion)
-    kernel = lower(p.fusion, "test", DataType.Int32, target=H200)
+    kernel = lowered(p)
     assert (
-        compile_source(Source(text=cuda_text(kernel, H200), entry="test", arch="sm_90a")).registers
-        > 0
+        compile_source(Source(text=cuda_text(kernel, H200), entry="k", arch="sm_90a")).registers > 0
     )

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from warpsmith import sim
-from warpsmith.codegen.prelude import block_reduce_scratch, prelude_text
+from warpsmith.codegen.prelude import prelude_text
+from warpsmith.kernel.scratch import block_reduce_scratch
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
 

@@ -7,18 +7,15 @@ import re
 
 import pytest
 
-from warpsmith.codegen.prelude import (
-    PIECES,
-    LoadHint,
-    StoreHint,
-    block_reduce_scratch,
-    grid_workspace_elements,
-    kept_threads,
-    prelude_text,
-)
+from warpsmith.codegen.prelude import PIECES, LoadHint, StoreHint, prelude_text
 from warpsmith.codegen.prelude.products import PRODUCTS
 from warpsmith.errors import InternalError
-from warpsmith.kernel.scratch import groups_reduce_scratch
+from warpsmith.kernel.scratch import (
+    block_reduce_scratch,
+    grid_workspace_elements,
+    groups_reduce_scratch,
+    kept_threads,
+)
 from warpsmith.layouts.descriptors import descriptor
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout

@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from tests.support import plain_products as plain
+from tests.support.machine_code import machine_lines
 from tests.support.product_kernels import Product, check_product, product_kernel
+from tests.support.role_code import missing_from_ptx
 from tests.support.role_parts import single
 from tests.support.simulating import Contents, reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.products import multiply_piece
-from warpsmith.errors import DeviceError, InternalError
+from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
@@ -39,7 +41,7 @@ from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.runtime.nvrtc import compile_source
-from warpsmith.runtime.sass import check_emitted, disassemble
+from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200
 
@@ -209,13 +211,7 @@ def compiled() -> Binary:
 
 @cache
 def machine_code() -> tuple[str, ...]:
-    """Instructions and labels, without addresses and encodings."""
-    try:
-        text = disassemble(compiled().cubin)
-    except DeviceError as error:
-        pytest.skip(str(error))
-    lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in text.splitlines())
-    return tuple(line for line in lines if line and line != ";")
+    return machine_lines(compiled().cubin)
 
 
 def steady_loop() -> str:
@@ -236,7 +232,7 @@ def count(name: str, text: str) -> int:
 def test_the_whole_tile_needs_the_registers_that_it_is_launched_with() -> None:
     binary = compiled()  # ptxas remarks of serialized products raise CompileError
     assert (binary.registers, binary.spill_bytes, binary.stack_bytes) == (168, 0, 0)
-    check_emitted(binary.ptx, disassemble(binary.cubin), "k")
+    assert missing_from_ptx(binary.ptx, disassemble(binary.cubin)) == ""
 
 
 def test_a_step_along_k_is_four_products_and_little_else() -> None:

@@ -9,13 +9,12 @@ from functools import cache
 import pytest
 
 from tests.support import simulating
+from tests.support.machine_code import machine_lines
 from tests.support.role_kernels import CASES, check, streaming, turns
 from tests.support.role_reductions import ALL_CASES, reducing
 from warpsmith.codegen.cuda import cuda_text
-from warpsmith.errors import DeviceError
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.runtime.nvrtc import compile_source
-from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200
 from warpsmith.targets.target import Target
@@ -87,14 +86,7 @@ def compiled(name: str) -> Binary:
 
 @cache
 def machine_code(name: str) -> tuple[str, ...]:
-    """Instructions and labels, without addresses and encodings."""
-    try:
-        text = disassemble(compiled(name).cubin)
-    except DeviceError as error:
-        pytest.skip(str(error))
-    lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in text.splitlines())
-    body = [line for line in lines if line and line != ";"]
-    return tuple(body[body.index(".text.k:") :])
+    return machine_lines(compiled(name).cubin)
 
 
 def having(pattern: str, code: tuple[str, ...]) -> list[int]:

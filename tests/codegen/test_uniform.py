@@ -8,11 +8,13 @@ from functools import cache
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.product_kernels import Product, product_kernel
 from tests.support.role_kernels import storing as storing_by_role
 from tests.support.role_kernels import streaming
 from tests.support.role_reductions import ALL_CASES
-from tests.support.tiling import Tiling, kernel_of, loading, storing
+from tests.support.tiling import Tiling, loading, storing
+from tests.support.tma_code import Issue, Lanes, tma_predicates
 from warpsmith import LoadStoreOpType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import DeviceError
@@ -34,17 +36,16 @@ from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Source
-from warpsmith.runtime.tma_code import Issue, Lanes, tma_predicates
 from warpsmith.targets.hopper import H200
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
 
 KERNELS: dict[str, Callable[[], Kernel]] = {
-    "loaded boxes": lambda: kernel_of(loading(Tiling((8, 16), threads=128), stages=3)),
-    "loaded runs": lambda: kernel_of(loading(Tiling((64,)), BULK, stages=3)),
-    "stored boxes": lambda: kernel_of(storing(Tiling((8, 16), threads=128), stages=3)),
-    "stored boxes of one stage": lambda: kernel_of(storing(Tiling((8, 16)), load=TMA)),
-    "stored runs": lambda: kernel_of(storing(Tiling((64,)), BULK, load=BULK, load_stages=2)),
+    "loaded boxes": lambda: lowered(loading(Tiling((8, 16), threads=128), stages=3)),
+    "loaded runs": lambda: lowered(loading(Tiling((64,)), BULK, stages=3)),
+    "stored boxes": lambda: lowered(storing(Tiling((8, 16), threads=128), stages=3)),
+    "stored boxes of one stage": lambda: lowered(storing(Tiling((8, 16)), load=TMA)),
+    "stored runs": lambda: lowered(storing(Tiling((64,)), BULK, load=BULK, load_stages=2)),
     "loaded by one of many": lambda: ALL_CASES["loaded by one of many"]().kernel,
     "single roles load": lambda: streaming(how=TMA).kernel,
     "a single role stores": lambda: storing_by_role().kernel,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.hungry_roles import hungry
+from tests.support.role_code import confirmed
 from tests.support.role_kernels import streaming
 from warpsmith.engine import compiled as compiled_module
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
-from warpsmith.engine.confirm import confirm
 from warpsmith.errors import CompileError, SpillWarning
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -35,9 +35,9 @@ def test_roles_get_registers_and_the_kernel_a_name_for_its_text(
     assert "__launch_bounds__(384, 1)" in result.cuda
     assert f" {result.name}(" in result.cuda
     assert result.n_spills == 0
-    assert confirm(result).register_changes == 2
+    assert confirmed(result).register_changes == 2
     off = compiled(hungry(100).kernel, monkeypatch, knobs)
-    assert (off.budgets, confirm(off).register_changes) == ("", 0)
+    assert (off.budgets, confirmed(off).register_changes) == ("", 0)
     assert off.name != result.name
 
 

@@ -9,10 +9,11 @@ import pytest
 
 from tests.support import ring_maps as maps
 from tests.support import role_chains as chains
+from tests.support.lowering import lowered
 from tests.support.product_kernels import Product
 from tests.support.ring_loads import Kind, Ring
 from tests.support.role_feeds import Feed
-from tests.support.tiling import Tiling, kernel_of, storing
+from tests.support.tiling import Tiling, storing
 from tests.support.unordered_kernels import unordered_product
 from warpsmith import FusionDefinition, LoadStoreOpType, ParallelType
 from warpsmith.codegen.cuda import printed
@@ -58,13 +59,13 @@ def product() -> Kernel:
 
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "a product": product,
-    "a ring by TMA": lambda: kernel_of(maps.single_dim_1(Ring(Kind.tma, 3, 2))),
-    "a ring by cp.async": lambda: kernel_of(maps.outer_loop(Ring(Kind.cp_async, 4, 2))),
-    "a store ring": lambda: kernel_of(storing(Tiling((8, 16)), stages=3, load=TMA, load_stages=2)),
-    "one stage of each": lambda: kernel_of(storing(Tiling((8, 16)), load=TMA)),
-    "a role that stores": lambda: kernel_of(chains.stored_by_role(Feed(Kind.tma, 3))),
-    "loads straight to stores": lambda: kernel_of(chains.copied(Feed(Kind.tma, 4))),
-    "threads that fill": lambda: kernel_of(chains.transformed(Feed(Kind.cp_async, 2), stores=True)),
+    "a ring by TMA": lambda: lowered(maps.single_dim_1(Ring(Kind.tma, 3, 2))),
+    "a ring by cp.async": lambda: lowered(maps.outer_loop(Ring(Kind.cp_async, 4, 2))),
+    "a store ring": lambda: lowered(storing(Tiling((8, 16)), stages=3, load=TMA, load_stages=2)),
+    "one stage of each": lambda: lowered(storing(Tiling((8, 16)), load=TMA)),
+    "a role that stores": lambda: lowered(chains.stored_by_role(Feed(Kind.tma, 3))),
+    "loads straight to stores": lambda: lowered(chains.copied(Feed(Kind.tma, 4))),
+    "threads that fill": lambda: lowered(chains.transformed(Feed(Kind.cp_async, 2), stores=True)),
 }
 
 
@@ -125,7 +126,7 @@ def test_the_same_is_the_order_of_an_ordered_kernel() -> None:
 
 
 def test_threads_that_read_what_they_wrote_need_nothing() -> None:
-    kernel = kernel_of(maps.single_dim_1(Ring(Kind.shared, 3, 2)))
+    kernel = lowered(maps.single_dim_1(Ring(Kind.shared, 3, 2)))
     assert {each.mechanism for each in kernel.orders} == {"none"}
     assert {each.why for each in kernel.orders} == {"each thread reads what it wrote itself"}
 

@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from warpsmith.codegen.prelude import (
-    block_reduce_scratch,
-    grid_workspace_elements,
-    kept_threads,
-    prelude_text,
-)
+from warpsmith.codegen.prelude import prelude_text
+from warpsmith.kernel.scratch import block_reduce_scratch, grid_workspace_elements, kept_threads
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.launch import LoadedKernel
 from warpsmith.runtime.nvrtc import compile_source

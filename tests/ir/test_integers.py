@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.ir.substitution import rebuild, substitute
 
@@ -113,7 +114,7 @@ def bare(expr: Expr) -> Expr:
 @ONE_RUN
 @given(EXPRESSIONS)
 def test_kept_polynomial_is_that_of_the_arguments(pair: Pair) -> None:
-    kept, anew = integers.polynomial(pair.expr), integers.polynomial(bare(pair.expr))
+    kept, anew = polynomial(pair.expr), polynomial(bare(pair.expr))
     assert list(kept.items()) == list(anew.items())
 
 
@@ -183,7 +184,7 @@ def test_rules(found: Expr, simple: Expr) -> None:
 
 
 def test_sums_are_equal_in_any_order() -> None:
-    assert integers.polynomial(integers.add(N, M, 1)) == integers.polynomial(integers.add(1, M, N))
+    assert polynomial(integers.add(N, M, 1)) == polynomial(integers.add(1, M, N))
 
 
 def test_conjunction_counts_a_condition_once() -> None:

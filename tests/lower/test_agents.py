@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.ping_pong_products import ping_pong_product
 from tests.support.ring_loads import Kind as Carrier
 from tests.support.role_chains import transformed
 from tests.support.role_feeds import Feed
 from tests.support.role_groups import shaped
-from warpsmith import DataType, FusionDefinition, ParallelType
+from warpsmith import FusionDefinition, ParallelType
 from warpsmith.engine.budgets import settle_registers
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.lower.pipeline import lower
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200
 
 
 def agents_of(fd: FusionDefinition) -> dict[str, Agent]:
-    kernel = lower(fd.fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(fd)
     found = [s.agent for s in kernel.body if isinstance(s, Branch)]
     text = kernel_text(kernel)
     assert all(f"agent {agent.name}: {agent.kind.value}, " in text for agent in found)
@@ -62,7 +62,7 @@ def test_kinds_follow_from_tensors(name: str) -> None:
 def test_a_pair_of_registers_is_for_those_that_move_and_those_that_compute() -> None:
     """Threads that load are given few as well; they had as many as those who compute."""
     fd = shaped(CP_ASYNC, (128, 1, 1), ParallelType.block_x, (40, 232))
-    kernel = lower(fd.fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(fd)
     settled = settle_registers(kernel, compiled_never, H200)
     agents = [s.agent for s in settled.kernel.body if isinstance(s, Branch)]
     assert {agent.name: agent.registers for agent in agents} == {"load": 40, "compute": 232}

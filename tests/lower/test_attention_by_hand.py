@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.online_attention import online_attention
 from tests.support.register_products import attention_operands, softmax_excess
-from warpsmith import DataType, knobs
+from warpsmith import knobs
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For
 from warpsmith.kernel.products import MatrixRegisters, Multiply
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 
 @pytest.mark.parametrize(("m", "tiles"), [(200, 3), (129, 1)])
@@ -31,7 +30,7 @@ def test_attention_forward(m: int, tiles: int, changes: dict[str, Any]) -> None:
 
 
 def test_neither_scores_nor_weights_leave_registers() -> None:
-    kernel: Kernel = lower(online_attention().fusion, "k", DataType.Int32, target=H200)
+    kernel: Kernel = lowered(online_attention())
     names = {buffer.name for buffer in kernel.shared}
     assert not names & {"T3", "T8", "T10"}
     products = [s for s in walk(kernel.body) if isinstance(s, Multiply)]

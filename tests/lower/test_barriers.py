@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.launching import interpret, random_inputs, values_of
+from tests.support.lowering import lowered
 from tests.support.memory import Fault
 from tests.support.passing import meets_partly
 from tests.support.program import Program
@@ -20,7 +21,6 @@ from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store, S
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.build import build
 from warpsmith.lower.passes.order import order
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.transforms import (
     merge,
@@ -136,7 +136,7 @@ def without_each(statements: tuple[Statement, ...]) -> Iterator[tuple[Statement,
 @pytest.mark.parametrize(("make", "count"), PROGRAMS, ids=[p[0].__name__ for p in PROGRAMS])
 def test_right_with_these_barriers(make: Callable[[], Program], count: int) -> None:
     program = make()
-    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
+    kernel = lowered(program)
     assert len(barriers(kernel)) == count
     run(program, kernel)
 
@@ -144,7 +144,7 @@ def test_right_with_these_barriers(make: Callable[[], Program], count: int) -> N
 @pytest.mark.parametrize("make", [p[0] for p in PROGRAMS])
 def test_each_barrier_is_needed(make: Callable[[], Program]) -> None:
     program = make()
-    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
+    kernel = lowered(program)
     bodies = list(without_each(kernel.body))
     assert len(bodies) == len(barriers(kernel))
     for body in bodies:
@@ -154,7 +154,7 @@ def test_each_barrier_is_needed(make: Callable[[], Program]) -> None:
 
 def test_padding_changes_no_result() -> None:
     program = staged_reversal(padding=1)
-    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
+    kernel = lowered(program)
     assert [int(b.size.value) for b in kernel.shared if isinstance(b.size, Const)] == [40]
     run(program, kernel)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.transforms import parallelize, split
-from warpsmith.targets.hopper import H200
 
 
 def negated(threads: int, kind: ParallelType, beside: int = 1) -> Fusion:
@@ -29,11 +28,11 @@ def negated(threads: int, kind: ParallelType, beside: int = 1) -> Fusion:
 
 def test_a_block_has_64_threads_along_z_at_most() -> None:
     with pytest.raises(ScheduleError, match="WS1102.*128 threads along block_z.*by 64 or less"):
-        lower(negated(128, ParallelType.block_z), "test", DataType.Int32, target=H200)
-    lower(negated(64, ParallelType.block_z), "test", DataType.Int32, target=H200)
+        lowered(negated(128, ParallelType.block_z))
+    lowered(negated(64, ParallelType.block_z))
 
 
 def test_a_block_has_1024_threads_at_most() -> None:
     with pytest.raises(ScheduleError, match=r"WS1102.*64 x 32 x 1 = 2048 threads"):
-        lower(negated(32, ParallelType.block_y, 64), "test", DataType.Int32, target=H200)
-    lower(negated(16, ParallelType.block_y, 64), "test", DataType.Int32, target=H200)
+        lowered(negated(32, ParallelType.block_y, 64))
+    lowered(negated(16, ParallelType.block_y, 64))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.lowering import lowered
 from tests.support.meeting_runs import mutants
 from tests.support.simulating import Contents, reported
 from warpsmith import DataType, FusionDefinition, ParallelType, knobs
@@ -20,9 +21,7 @@ from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.traversal import walk
 from warpsmith.layouts.fragments import left, sums
 from warpsmith.layouts.layout import Layout, Piece, Place
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.holding import hold_as
-from warpsmith.targets.hopper import H200
 
 KINDS = {
     DataType.Int8: np.int8,
@@ -66,10 +65,6 @@ def changed(
     return fd
 
 
-def kernel_of(fd: FusionDefinition) -> Kernel:
-    return lower(fd.fusion, "k", DataType.Int32, target=H200)
-
-
 def found(kernel: Kernel, *kinds: type[Statement]) -> list[Statement]:
     return [s for s in walk(kernel.body) if isinstance(s, kinds)]
 
@@ -101,7 +96,7 @@ def test_the_cheaper_way_is_taken(
     dtype: DataType, held: Layout, wanted: Layout, shuffles: bool
 ) -> None:
     fd = changed(dtype, held, wanted)
-    kernel = kernel_of(fd)
+    kernel = lowered(fd)
     assert len(found(kernel, Shuffle)) == int(shuffles)
     assert bool(kernel.shared) is not shuffles
     widths = [s.width for s in walk(kernel.body) if isinstance(s, CopyVector)]
@@ -110,7 +105,7 @@ def test_the_cheaper_way_is_taken(
 
 
 def test_nothing_moves_where_each_thread_has_what_it_wants() -> None:
-    kernel = kernel_of(changed(DataType.Half, SUMS, left(16, 32, 2, 4)))
+    kernel = lowered(changed(DataType.Half, SUMS, left(16, 32, 2, 4)))
     assert not found(kernel, Shuffle)
     assert not kernel.shared
 
@@ -127,7 +122,7 @@ def test_some_threads_hold_nothing(order: int) -> None:
         for bits in (few, all_)[::order]
     )
     fd = changed(DataType.Float, held, wanted)
-    assert kernel_of(fd).shared
+    assert lowered(fd).shared
     check(fd, tiles(DataType.Float, held.shape))
 
 
@@ -138,7 +133,7 @@ def test_threads_with_one_element_each() -> None:
         for by in (0, 2)
     )
     fd = changed(DataType.Float, held, wanted)
-    assert found(kernel_of(fd), Shuffle)
+    assert found(lowered(fd), Shuffle)
     check(fd, tiles(DataType.Float, held.shape))
 
 
@@ -167,7 +162,7 @@ def dealt(order: list[int]) -> Layout:
 
 def test_threads_meet_before_and_behind_what_goes_through_shared_memory() -> None:
     """In a loop over tiles: what a tile's threads have not read, the next's do not overwrite."""
-    kernel, x = kernel_of(changed(DataType.Int8, SUMS, BYTES)), tiles(DataType.Int8, SUMS.shape)
+    kernel, x = lowered(changed(DataType.Int8, SUMS, BYTES)), tiles(DataType.Int8, SUMS.shape)
     assert len(found(kernel, Synchronize)) == 2
     assert is_right(kernel, x)
     assert not [m.name for m in mutants(kernel) if is_right(m.kernel, x)]
@@ -188,4 +183,4 @@ def is_right(kernel: Kernel, x: np.ndarray) -> bool:
 def test_a_copy_that_shares_its_loop_over_threads_is_refused() -> None:
     """Threads that go through it one element at a time cannot trade all of them."""
     with pytest.raises(ScheduleError, match="WS0261.*T5 reads elements of T4 that other threads"):
-        kernel_of(changed(DataType.Half, SUMS, BYTES, inlined=False))
+        lowered(changed(DataType.Half, SUMS, BYTES, inlined=False))

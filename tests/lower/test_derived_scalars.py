@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.frontends.definition import FusionDefinition
@@ -11,7 +12,6 @@ from warpsmith.ir.scalar import Symbol, evaluate
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Let
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
@@ -23,7 +23,7 @@ def row_sums() -> Kernel:
     candidate = select(p.fusion, H200)
     problem = Problem(values={"T0_size0": 64, "T0_size1": 5000}, alignment={}, target=H200)
     params, _ = candidate.choose(problem)
-    return lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    return lowered(candidate.scheduled(params))
 
 
 def test_they_are_parameters_in_order_of_their_needs() -> None:
@@ -56,6 +56,6 @@ def test_what_memory_says_stays_in_the_kernel() -> None:
     candidate = select(fd.fusion, H200)
     sizes = {f"T{k}_stride{d}": n for k, d, n in ((0, 0, 256), (0, 1, 1), (1, 0, 1))}
     params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    kernel = lowered(candidate.scheduled(params))
     assert "place(" in kernel_text(kernel)
     assert not [value for _, value in kernel.derived if "place" in repr(value)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.launching import check_scheduled, random_inputs
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -54,7 +55,7 @@ def test_right_in_both_index_types(index_type: DataType, shape: tuple[int, ...])
 
 
 def test_no_division_is_left_in_32_bits() -> None:
-    kernel = lower(permuted(), "test", DataType.Int32, target=H200)
+    kernel = lowered(permuted())
     assert operations(kernel, "floordiv", "mod") == []
     assert operations(kernel, "divide") != []
     assert {r.magic.name for r in kernel.reciprocals} <= {s.name for s in kernel.scalars}
@@ -74,7 +75,7 @@ def test_equal_divisions_are_computed_once() -> None:
 
 
 def test_what_does_not_depend_on_a_loop_stands_before_it() -> None:
-    kernel = lower(permuted(), "test", DataType.Int32, target=H200)
+    kernel = lowered(permuted())
     for loop in (s for s in walk(kernel.body) if isinstance(s, For)):
         for let in (s for s in loop.body if isinstance(s, Let)):
             names = {repr(node) for node in let.value.walk()}
@@ -91,5 +92,5 @@ def test_kernels_without_divisions_pass_unchanged() -> None:
 
 def test_lowering_does_not_change_the_fusion() -> None:
     fusion = permuted()
-    first = lower(fusion, "test", DataType.Int32, target=H200)
-    assert lower(fusion, "test", DataType.Int32, target=H200) == first
+    first = lowered(fusion)
+    assert lowered(fusion) == first

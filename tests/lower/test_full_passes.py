@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.launching import check_scheduled, random_inputs
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -18,7 +19,6 @@ from warpsmith.kernel.nodes import For, If, Synchronize
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.build import build
 from warpsmith.lower.passes.split_full_passes import split_full_passes
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -59,7 +59,7 @@ def guarded(loop: For) -> bool:
 
 
 def test_the_first_loop_has_no_predicates_and_the_second_has() -> None:
-    kernel = lower(scheduled(), "test", DataType.Int32, target=H200)
+    kernel = lowered(scheduled())
     assert [guarded(loop) for loop in rolled(kernel)] == [False, True]
 
 

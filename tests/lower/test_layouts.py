@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from warpsmith import DataType, FusionDefinition, MemoryType, ParallelType
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.transforms import set_allocation_domain
-from warpsmith.targets.hopper import H200
 
 Axes = Callable[[Any], Sequence[IterDomain]]
 
@@ -45,7 +44,7 @@ def tiled(axes: Axes, *, stages: int = 0, memory: MemoryType = MemoryType.shared
 
 def refused(fd: FusionDefinition, *says: str) -> None:
     with pytest.raises(ScheduleError, match="WS1101") as caught:
-        lower(fd.fusion, "k", DataType.Int32, target=H200)
+        lowered(fd)
     for words in says:
         assert words in str(caught.value)
 

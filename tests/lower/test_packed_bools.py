@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from warpsmith import FusionDefinition, knobs
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.nodes import Declare
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 
 def chosen(elements: int, *, cached: bool = False, stored: bool = False) -> FusionDefinition:
@@ -33,7 +32,7 @@ def chosen(elements: int, *, cached: bool = False, stored: bool = False) -> Fusi
 
 
 def packed(fd: FusionDefinition) -> list[object]:
-    kernel = lower(fd.fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(fd)
     return [s.buffer.size for s in walk(kernel.body) if isinstance(s, Declare) and s.buffer.packed]
 
 

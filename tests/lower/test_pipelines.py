@@ -7,10 +7,10 @@ from itertools import product
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.meeting_kernels import Meeting, planned_kernel, unordered_kernel
 from tests.support.meeting_runs import objections
 from tests.support.ping_pong_products import ping_pong_product
-from tests.support.tiling import kernel_of
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, evaluate
@@ -161,7 +161,7 @@ def test_roles_say_the_verbs_of_their_end() -> None:
 
 def test_no_verb_is_left() -> None:
     for fd in (ping_pong_product(), ping_pong_product(held="one", allocated="one")):
-        kernel = kernel_of(fd)
+        kernel = lowered(fd)
         assert not [s for s in walk(kernel.body) if isinstance(s, VERBS)]
         assert "pipe   compute_main: 2 stages of nothing by nothing" in kernel_text(kernel)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.launching import interpret, random_inputs, values_of
+from tests.support.lowering import lowered
 from tests.support.memory import Fault
 from tests.support.program import Program
 from warpsmith.ir import integers
@@ -142,7 +143,7 @@ def test_every_condition_is_needed(
     make: Callable[[], tuple[Program, Shapes]], implied: int
 ) -> None:
     program, shapes = make()
-    kernel = lower(program.fusion, "test", DataType.Int32, target=H200)
+    kernel = lowered(program)
     run(program, shapes, kernel)
     outcomes = [faults(program, shapes, replace(kernel, body=b)) for b in weakened(kernel.body)]
     assert outcomes.count(False) == implied

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.matmuls import check, operands
 from tests.support.product_schedules import by_hand
 from warpsmith import DataType, LoadStoreOpType, ParallelType, knobs
@@ -76,7 +77,7 @@ def test_k_in_parts_of_whole_tiles(changes: dict[str, Any]) -> None:
 def test_operands_along_m_of_wider_types_are_refused() -> None:
     fusion = by_hand(turned="a", dtype=DataType.Float, width=32).fusion
     with pytest.raises(ScheduleError, match="WS1004") as refusal:
-        lower(fusion, "k", DataType.Int32, target=H200)
+        lowered(fusion)
     assert "does not lie in shared memory as tensor cores read it" in str(refusal.value)
     assert "walk 32 elements of the reduced dimension, and the next one the rows" in str(
         refusal.value.remedy
@@ -95,7 +96,7 @@ def test_operands_along_m_of_wider_types_are_refused() -> None:
 )
 def test_schedules_that_are_refused(code: str, words: str, changes: dict[str, Any]) -> None:
     with pytest.raises(ScheduleError, match=code) as refusal:
-        lower(by_hand(**changes).fusion, "k", DataType.Int32, target=H200)
+        lowered(by_hand(**changes))
     assert words in str(refusal.value)
     assert refusal.value.remedy
 
@@ -124,7 +125,7 @@ def test_operands_that_the_threads_copy_are_not_said_to_be_of_tma() -> None:
     operand.split(5, 8)
     operand.axis(6).parallelize(ParallelType.vectorize)
     with pytest.raises(ScheduleError, match="WS1005") as refusal:
-        lower(fusion, "k", DataType.Int32, target=H200)
+        lowered(fusion)
     assert (
         f"{operand.name} is an operand of tensor cores, and the threads write it, by cp.async"
         in str(refusal.value)
@@ -134,4 +135,4 @@ def test_operands_that_the_threads_copy_are_not_said_to_be_of_tma() -> None:
     operand.set_load_store_op(LoadStoreOpType.tma)
     for axis in (3, 4, 5, 6):
         operand.axis(axis).parallelize(ParallelType.tma)
-    lower(fusion, "k", DataType.Int32, target=H200)
+    lowered(fusion)

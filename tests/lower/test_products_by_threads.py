@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.contractions import contraction
 from tests.support.launching import check_scheduled, random_inputs
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.engine.executable import Executable
 from warpsmith.errors import ScheduleError
@@ -20,14 +21,12 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import children, walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.lower.vectors import Vectorizer
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.schedule.caches import cache_after, cache_before, rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, set_memory_type, split
-from warpsmith.targets.hopper import H200
 
 FLOAT = DataType.Float
 SHAPES = {"T0": (9, 37), "T1": (37, 70)}
@@ -100,7 +99,7 @@ def test_a_product_over_threads_is_to_be_rfactored() -> None:
     sums = scheduled(p)
     parallelize(sums, -1, ParallelType.block_y)
     with pytest.raises(ScheduleError, match="WS1009") as refusal:
-        lower(p.fusion, "k", DataType.Int32, target=H200)
+        lowered(p)
     assert "spread over threads" in str(refusal.value)
     assert "rfactor" in (refusal.value.remedy or "")
 

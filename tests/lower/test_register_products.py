@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered, unordered
 from tests.support.meeting_runs import mutants
 from tests.support.register_products import (
     KINDS,
@@ -33,21 +34,8 @@ from warpsmith.kernel.products import FenceProducts, MatrixRegisters, Multiply, 
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.lower.passes.pack_operands import pack_operands
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 Arrays = tuple[np.ndarray, ...]
-
-
-def lowered(fd: FusionDefinition) -> Kernel:
-    return lower(fd.fusion, "k", DataType.Int32, target=H200)
-
-
-def unpacked(fd: FusionDefinition) -> Kernel:
-    """The kernel before its passes."""
-    seen: dict[str, Kernel] = {}
-    lower(fd.fusion, "k", DataType.Int32, seen.__setitem__, target=H200)
-    return seen["build"]
 
 
 @pytest.mark.parametrize("dtype", KINDS)
@@ -247,7 +235,7 @@ def test_loops_that_are_no_operand_are_refused() -> None:
 
 
 def test_operands_are_packed_behind_the_last_write_or_not_at_all() -> None:
-    kernel, before = lowered(scaled_product()), unpacked(scaled_product())
+    kernel, before = lowered(scaled_product()), unordered(scaled_product())
     made = [s for s in walk(before.body) if isinstance(s, Multiply)]
     assert all(isinstance(s.a, MatrixRegisters) and s.a.dtype is DataType.BFloat16 for s in made)
     (packed,) = [s for s in walk(kernel.body) if isinstance(s, PackRegisters)]

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from warpsmith import (
     DataType,
     FusionDefinition,
@@ -17,9 +18,7 @@ from warpsmith import (
     knobs,
 )
 from warpsmith.errors import ScheduleError
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.transforms import pad_allocation, set_allocation_domain
-from warpsmith.targets.hopper import H200
 
 
 def staged(
@@ -66,6 +65,6 @@ def test_matrices_are_stored_where_they_are_read(padding: int, swizzle: int, row
 def test_rows_that_are_no_16_bytes_of_their_own_are_refused(changes: dict[str, Any]) -> None:
     """Padded by 8 bytes, every other row would begin within 16 bytes."""
     with pytest.raises(ScheduleError, match="WS1003") as refusal:
-        lower(staged(**changes).fusion, "k", DataType.Int32, target=H200)
+        lowered(staged(**changes))
     assert "are no matrices of stmatrix" in str(refusal.value)
     assert "call split_fragments" in refusal.value.remedy

@@ -8,24 +8,18 @@ import pytest
 
 from tests.protocol.edits import edited, instead
 from tests.support import role_chains as chains
+from tests.support.lowering import lowered
 from tests.support.ring_loads import Kind
 from tests.support.role_feeds import Feed
-from warpsmith import FusionDefinition
 from warpsmith.errors import ProtocolError
-from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If
 from warpsmith.kernel.rings import Arrive, AwaitCopies
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
 from warpsmith.targets.hopper import H200
-
-
-def lowered(fd: FusionDefinition) -> Kernel:
-    return lower(fd.fusion, "k", DataType.Int32, target=H200)
 
 
 def pending(kernel: Kernel) -> list[int]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered, unordered
 from tests.support.meeting_runs import mutants
 from tests.support.simulating import Contents, reported
 from tests.support.warp_products import BLOCK, Tile, excess, operands, warp_product
@@ -31,19 +32,8 @@ WIDE = Tile(warps=(2, 2), products=(2, 4))
 """64 rows and columns: lines of 128 bytes of operands that lie along these."""
 
 
-def lowered(fd: FusionDefinition) -> Kernel:
-    return lower(fd.fusion, "k", DataType.Int32, target=H200)
-
-
 def found(kernel: Kernel, kind: type[Statement]) -> list[Any]:
     return [statement for statement in walk(kernel.body) if isinstance(statement, kind)]
-
-
-def unordered(fd: FusionDefinition) -> Kernel:
-    """The kernel before its passes, whose indices are in terms of loops and threads."""
-    seen: dict[str, Kernel] = {}
-    lower(fd.fusion, "k", DataType.Int32, seen.__setitem__, target=H200)
-    return seen["build"]
 
 
 def check(

@@ -6,9 +6,10 @@ from dataclasses import fields, replace
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.ping_pong_products import ping_pong_product
 from tests.support.role_kernels import CASES, check
-from tests.support.tiling import Tiling, kernel_of, loading
+from tests.support.tiling import Tiling, loading
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import InternalError
 from warpsmith.kernel.agents import Branch
@@ -24,7 +25,7 @@ LIMIT = 2_000_000_000
 
 def ring_kernel() -> Kernel:
     """A kernel without roles, of one ring with three stages."""
-    kernel = kernel_of(loading(Tiling((8, 16)), stages=3))
+    kernel = lowered(loading(Tiling((8, 16)), stages=3))
     (ring,) = kernel.pipelines
     return replace(kernel, pipelines=(replace(ring, where="model.py:12"),))
 
@@ -58,7 +59,7 @@ def test_sites_tell_what_is_waited_for() -> None:
 
 def test_groups_that_wait_for_their_turn_have_sites() -> None:
     """A kernel whose groups follow each other could not be watched at all."""
-    watched = watch_waits(kernel_of(ping_pong_product()), LIMIT)
+    watched = watch_waits(lowered(ping_pong_product()), LIMIT)
     turns = {(site.role, site.ring) for site in wait_sites(watched.body) if not site.buffers}
     assert turns == {("compute", "compute_main"), ("compute", "compute_epilogue")}
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.support.launching import check_automatic
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.reductions import WelfordStep
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
@@ -26,12 +26,12 @@ def variance(dims: tuple[int, ...]) -> Program:
     return p.output(p.op("div", m2, count), p.copy(mean))
 
 
-def lowered(dims: tuple[int, ...], shape: tuple[int, int]) -> Kernel:
+def variance_kernel(dims: tuple[int, ...], shape: tuple[int, int]) -> Kernel:
     fusion = variance(dims).fusion
     values = dict(zip(("T0_size0", "T0_size1"), shape, strict=True))
     candidate = select(fusion, H200)
     params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
-    return lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    return lowered(candidate.scheduled(params))
 
 
 def steps(statements: tuple[Statement, ...]) -> list[WelfordStep]:
@@ -46,13 +46,13 @@ def rolled(kernel: Kernel) -> list[For]:
 def test_joined_steps_are_batched_where_no_predicate_stands(
     dims: tuple[int, ...], shape: tuple[int, int]
 ) -> None:
-    full, ragged = rolled(lowered(dims, shape))
+    full, ragged = rolled(variance_kernel(dims, shape))
     assert all(step.joined and step.batch is not None for step in steps(full.body))
     assert all(step.joined and step.batch is None for step in steps(ragged.body))
 
 
 def test_steps_with_a_mean_each_are_batched_from_the_second_pass_on() -> None:
-    kernel = lowered(COLUMNS, (4096, 64))
+    kernel = variance_kernel(COLUMNS, (4096, 64))
     later, ragged = rolled(kernel)
     (first,) = [s for s in kernel.body if isinstance(s, If) and steps(s.body)]
     assert all(step.batch is None for step in steps(first.body))

@@ -12,18 +12,17 @@ import pytest
 
 from tests.protocol.edits import edited, instead, without
 from tests.schedule.test_scans import over_the_grid, scheduled
+from tests.support.lowering import lowered
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.reductions import ScanElements
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 VALUES = {"T0_size0": 5, "T0_size1": 387}
@@ -31,7 +30,7 @@ VALUES = {"T0_size0": 5, "T0_size1": 387}
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    return lower(scheduled(over_the_grid).fusion, "k", DataType.Int32, target=H200)
+    return lowered(scheduled(over_the_grid))
 
 
 def of_scan(**fields: Any) -> Callable[[Kernel], Kernel]:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.edits import edited
+from tests.support.lowering import lowered
 from warpsmith import DataType, FusionDefinition
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
@@ -17,7 +18,6 @@ from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Let, Statement
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.protocol.check import check
 from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.problem import Problem
@@ -38,7 +38,7 @@ def grouped() -> Kernel:
     candidate = select(fd.fusion, H200)
     ranked = heuristic.ranked(candidate.fusion, Problem(values=SIZES, alignment={}, target=H200))
     params = next(params for params, _ in ranked if params.dynamic)  # groups in turns skip none
-    return lower(candidate.scheduled(params), "k", DataType.Int32, target=H200)
+    return lowered(candidate.scheduled(params))
 
 
 def test_both_agents_ask_memory_and_are_proved(grouped: Kernel) -> None:

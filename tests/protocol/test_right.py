@@ -9,13 +9,13 @@ import pytest
 
 from tests.protocol.kernels import fed_by, matmul, norm
 from tests.support import role_chains, role_groups, role_streams
+from tests.support.lowering import lowered
 from tests.support.ring_cases import CASES, Case
 from tests.support.ring_loads import Kind, Ring
 from tests.support.role_feeds import Feed
 from tests.support.role_kernels import turns
 from tests.support.role_reductions import ALL_CASES
 from warpsmith import DataType, FusionDefinition
-from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check, check_any_sizes, check_blocks
 from warpsmith.protocol.sizes import symbols_of
 from warpsmith.targets.hopper import H200
@@ -108,7 +108,7 @@ TURNS: dict[str, Callable[[], FusionDefinition]] = {
 @pytest.mark.few(4)
 @pytest.mark.parametrize("name", TURNS)
 def test_groups_as_lowered(name: str) -> None:
-    kernel = lower(TURNS[name]().fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(TURNS[name]())
     assert len(check_any_sizes(kernel, target=H200)) > 5
     for size in (1, 7, 130, 300):
         check(kernel, dict.fromkeys(symbols_of(kernel), size), target=H200)
@@ -118,7 +118,7 @@ def test_groups_as_lowered(name: str) -> None:
 @pytest.mark.parametrize("name", LOWERED)
 @pytest.mark.parametrize("feed", [Feed(Kind.bulk, 2), Feed(Kind.tma, 3)], ids=str)
 def test_roles_as_lowered(name: str, feed: Feed) -> None:
-    kernel = lower(LOWERED[name](feed).fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(LOWERED[name](feed))
     assert check_any_sizes(kernel, target=H200)
     values = dict.fromkeys(symbols_of(kernel), 300)
     assert check(kernel, values, target=H200).phases > 0
@@ -136,7 +136,7 @@ def ringed() -> Iterator[object]:
 @pytest.mark.few(40)
 @pytest.mark.parametrize(("case", "ring"), list(ringed()))
 def test_rings_without_roles(case: Case, ring: Ring) -> None:
-    kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(case.schedule(ring))
     inputs = [buffer for buffer in kernel.parameters if not buffer.written]
     for extent in case.extents:
         values = dict.fromkeys(symbols_of(kernel), 1)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.ring_cases import CASES, Case
 from tests.support.ring_loads import Kind, Ring, rings
-from warpsmith import DataType
 from warpsmith.engine.proofs import prove
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 
@@ -42,5 +41,5 @@ def chosen(kind: Kind) -> tuple[Ring, Ring]:
     ],
 )
 def test_rings_of_every_schedule_pass(case: Case, ring: Ring) -> None:
-    kernel = lower(case.schedule(ring).fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(case.schedule(ring))
     prove(kernel, sizes(case, extent=128), H200)

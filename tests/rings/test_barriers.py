@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.ring_cases import CASES, PRIVATE, Case
 from tests.support.ring_loads import BY_THREADS, Kind, Ring
 from tests.support.ring_maps import outer_loop, single_dim_1
 from warpsmith import FusionDefinition
 from warpsmith.codegen.cuda import cuda_text
-from warpsmith.ir.dtypes import DataType
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 OTHER_BARRIERS = ("vectorize", "mixed_kinds", "store_ring")
@@ -22,7 +21,7 @@ Schedule = Callable[[Ring], FusionDefinition]
 
 
 def text(fd: FusionDefinition) -> str:
-    return cuda_text(lower(fd.fusion, "test", DataType.Int32, target=H200), H200)
+    return cuda_text(lowered(fd), H200)
 
 
 def body(fd: FusionDefinition) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.ring_cases import CASES, Case
 from tests.support.ring_loads import INTO_SHARED, Kind, Ring, bind_last, split_threads
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import ArgumentError, ScheduleError
 from warpsmith.ir.tensor import TensorView
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 Array = np.ndarray
@@ -182,7 +182,7 @@ def test_boxes_in_a_stage_that_are_shorter_than_their_alignment(
     fd.sched.inline_at(y, 1, selected_tensors=[load])
     ring.bind(load, tile)
     split_threads(16, y)
-    text = cuda_text(lower(fd.fusion, "test", DataType.Int32, target=H200), H200)
+    text = cuda_text(lowered(fd), H200)
     assert ("ws_tensor_load(T2" in text) is by_tensor_map
     data = random_array(777)
     np.testing.assert_array_equal(run_clean(fd, [data]), 2 * data)
@@ -206,7 +206,7 @@ def test_register_rings_of_stages_that_do_not_divide_each_other() -> None:
     for extent in (1, 64, 1000, 3001):
         inputs = [generator.standard_normal(extent).astype(np.float32) for _ in range(2)]
         np.testing.assert_array_equal(fd.manual_execute(inputs)[0], inputs[0] + inputs[1])
-    text = cuda_text(lower(fd.fusion, "k", DataType.Int32, target=H200), H200)
+    text = cuda_text(lowered(fd), H200)
     assert "i0s = 0; i0s < 12" in text
 
 

@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
-from tests.support.tiling import Tiling, kernel_of, loading, rarely, storing
+from tests.support.lowering import lowered
+from tests.support.machine_code import machine_lines
+from tests.support.tiling import Tiling, loading, rarely, storing
 from warpsmith import FusionDefinition, LoadStoreOpType
 from warpsmith.codegen.cuda import cuda_text
-from warpsmith.errors import DeviceError
 from warpsmith.runtime.nvrtc import compile_source
-from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200
 
@@ -58,19 +58,12 @@ def names(kernels: Iterable[str]) -> list[object]:
 @cache
 def compiled(name: str) -> Binary:
     fd: FusionDefinition = ALL[name]()
-    return compile_source(Source(text=cuda_text(kernel_of(fd), H200), entry="k", arch="sm_90a"))
+    return compile_source(Source(text=cuda_text(lowered(fd), H200), entry="k", arch="sm_90a"))
 
 
 @cache
 def machine_code(name: str) -> tuple[str, ...]:
-    """Instructions and labels, without addresses and encodings."""
-    try:
-        text = disassemble(compiled(name).cubin)
-    except DeviceError as error:
-        pytest.skip(str(error))
-    lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in text.splitlines())
-    body = [line for line in lines if line]
-    return tuple(body[body.index(".text.k:") :])
+    return machine_lines(compiled(name).cubin)
 
 
 def ptx_lines(name: str) -> list[str]:

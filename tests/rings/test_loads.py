@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.tiling import (
     DTYPES,
     Tiling,
     bind_tile,
     check_exact,
     doubled,
-    kernel_of,
     loaded,
     loading,
     random_array,
@@ -43,7 +43,7 @@ def test_boxes_of_one_to_five_dimensions_with_partial_tiles_at_every_edge(
 ) -> None:
     fd = loading(tiling, stages=stages)
     doubled(fd, random_array(shape))
-    assert len(kernel_of(fd).tensor_maps[0].box) == tiling.rank
+    assert len(lowered(fd).tensor_maps[0].box) == tiling.rank
 
 
 @pytest.mark.parametrize(("tiling", "shape"), BOXES)
@@ -85,7 +85,7 @@ def test_a_stage_takes_several_copies(inline: int, stages: int) -> None:
 def test_all_types_are_loaded(dtype: DataType) -> None:
     fd = loading(Tiling((8, 16)), stages=2, dtype=dtype)
     doubled(fd, random_array((20, 48), dtype))
-    assert kernel_of(fd).tensor_maps[0].dtype is dtype
+    assert lowered(fd).tensor_maps[0].dtype is dtype
 
 
 def test_rows_may_lie_further_apart_than_they_are_long() -> None:
@@ -116,13 +116,13 @@ def test_more_than_five_dimensions_are_joined_where_they_are_contiguous(
 ) -> None:
     fd = loading(Tiling(box), stages=2)
     doubled(fd, random_array((2, 2, 3, 4, 2, 5, 16)[-len(box) :]))
-    assert len(kernel_of(fd).tensor_maps[0].box) == 5
+    assert len(lowered(fd).tensor_maps[0].box) == 5
 
 
 def test_a_broadcast_dimension_is_none_of_the_box() -> None:
     fd = loading(Tiling((8, 1, 16)), stages=2, shape=[-1, 1, -1])
     doubled(fd, random_array((20, 1, 48)))
-    assert kernel_of(fd).tensor_maps[0].box == (16, 8)
+    assert lowered(fd).tensor_maps[0].box == (16, 8)
 
 
 def merged(carrier: LoadStoreOpType, shape: list[int]) -> FusionDefinition:
@@ -188,7 +188,7 @@ def stepped(rows: int, parts: int) -> FusionDefinition:
 def test_a_box_takes_every_so_many_th_row(rows: int, parts: int) -> None:
     fd = stepped(rows, parts)
     doubled(fd, random_array((rows, 40)))
-    assert kernel_of(fd).tensor_maps[0].steps == (1, -(-rows // parts))
+    assert lowered(fd).tensor_maps[0].steps == (1, -(-rows // parts))
 
 
 @pytest.mark.parametrize("stages", [rarely(0), 3])
@@ -199,7 +199,7 @@ def test_swizzled_tiles_are_read_where_their_chunks_went(
 ) -> None:
     fd = loading(Tiling((8, columns), vector=vector), stages=stages, swizzle=swizzle)
     doubled(fd, random_array((20, 3 * columns + 4)))
-    assert kernel_of(fd).tensor_maps[0].swizzle == swizzle
+    assert lowered(fd).tensor_maps[0].swizzle == swizzle
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_neighbours_that_are_not_adjacent_are_loaded_by_the_threads(
 ) -> None:
     fd = loading(Tiling((16,)), carrier, stages=2, contiguity=False)
     doubled(fd, random_array((80,))[::2])
-    assert kernel_of(fd).left_to_threads
+    assert lowered(fd).left_to_threads
 
 
 @pytest.mark.parametrize("swizzle", [rarely(32), rarely(64), 128])

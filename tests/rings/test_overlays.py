@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import layout_of
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 BULK, TMA, CP_ASYNC = LoadStoreOpType.bulk, LoadStoreOpType.tma, LoadStoreOpType.cp_async
@@ -65,16 +65,14 @@ def test_chains_are_right_and_clean(
 
 
 def test_the_largest_chain_decides_the_bytes() -> None:
-    kernel = lower(chains((BULK, BULK), (3, 2)).fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(chains((BULK, BULK), (3, 2)).fusion)
     stages, barriers = 3 * TILE * 4, 2 * 3 * 8
     assert stages + barriers <= evaluate(layout_of(kernel).bytes, {}) <= stages + barriers + 64
 
 
 def test_barriers_whose_bytes_are_taken_end_between_two_meetings() -> None:
     """Nobody may still arrive at them, and nothing may land there before they are gone."""
-    text = cuda_text(
-        lower(chains((BULK,) * 3, (3, 2, 5)).fusion, "k", DataType.Int32, target=H200), H200
-    )
+    text = cuda_text(lowered(chains((BULK,) * 3, (3, 2, 5)).fusion), H200)
     body = text[text.index('extern "C"') :]
     ends = [match.start() for match in re.finditer(r"ws_barrier_end\(", body)]
     assert ends
@@ -100,6 +98,6 @@ def test_rings_of_one_loop_keep_bytes_of_their_own() -> None:
             cache.axis(-1).parallelize(ParallelType.tma)
         z.split(-1, THREADS)
         z.axis(-1).parallelize(ParallelType.block_x)
-    kernel = lower(fd.fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(fd)
     assert not kernel.offsets
     assert evaluate(layout_of(kernel).bytes, {}) >= (2 + 3) * TILE * 4

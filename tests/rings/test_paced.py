@@ -9,14 +9,16 @@ import numpy as np
 import pytest
 
 from tests.protocol.edits import edited, instead
+from tests.support.lowering import lowered
 from tests.support.ring_loads import Kind, Ring
 from tests.support.ring_maps import outer_loop, single_dim_1, vector_reads
-from tests.support.tiling import kernel_of, run_clean, text_of
+from tests.support.tiling import run_clean, text_of
 from warpsmith import FusionDefinition, sim
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.errors import ProtocolError, ScheduleError
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.kernel.rings import Await, AwaitClock, StartClock
+from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
@@ -45,7 +47,7 @@ def test_fills_of_the_loop_wait_for_their_time_and_the_first_ones_do_not(
     schedule: Schedule, kind: Kind
 ) -> None:
     fd = paced(schedule, Ring(kind, 4, 3))
-    kernel = kernel_of(fd)
+    kernel = lowered(fd)
     waits = [s for s in walk(kernel.body) if isinstance(s, AwaitClock)]
     assert {wait.nanoseconds for wait in waits} == {INTERVAL}
     assert sum(isinstance(s, StartClock) for s in walk(kernel.body)) == 1
@@ -81,7 +83,7 @@ def test_results_and_order_are_those_of_other_rings(kind: Kind, stages: int, siz
 
 def test_the_clock_takes_the_place_of_no_wait() -> None:
     """A stage may be in use however late it is."""
-    kernel = kernel_of(paced(vector_reads, Ring(Kind.bulk, 3, 2)))
+    kernel = lowered(paced(vector_reads, Ring(Kind.bulk, 3, 2)))
     sizes = dict.fromkeys(symbols_of(kernel), 3000)
     check(kernel, sizes, target=H200)
     clock = next(s for s in walk(kernel.body) if isinstance(s, AwaitClock))
@@ -130,7 +132,7 @@ def test_what_is_no_number_of_nanoseconds_is_refused(interval: object) -> None:
 @pytest.mark.parametrize("kind", [Kind.registers, Kind.shared, Kind.cp_async])
 def test_threads_keep_no_interval(kind: Kind) -> None:
     with pytest.raises(ScheduleError, match="WS0238"):
-        kernel_of(paced(single_dim_1, Ring(kind, 4, 3)))
+        lowered(paced(single_dim_1, Ring(kind, 4, 3)))
 
 
 def test_roles_keep_no_interval() -> None:
@@ -139,4 +141,4 @@ def test_roles_keep_no_interval() -> None:
     (load,) = (t for t in fd.fusion.tensors if t.buffering is not None)
     set_role(load, "load")
     with pytest.raises(ScheduleError, match="WS0238.*the role `load`"):
-        kernel_of(fd)
+        lowered(fd)

@@ -6,13 +6,11 @@ import re
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.ring_loads import INTO_SHARED, Kind, Ring, split_threads
 from warpsmith import FusionDefinition, MemoryType, ParallelType
 from warpsmith.errors import ScheduleError
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 TILE = 3632
 """Elements of which sixteen tiles fill a block's shared memory, and leave nothing for barriers."""
@@ -39,7 +37,7 @@ def long_ring(kind: Kind, stages: int) -> FusionDefinition:
 
 
 def compiled(fd: FusionDefinition) -> None:
-    lower(fd.fusion, "test", DataType.Int32, target=H200)
+    lowered(fd)
 
 
 def refusal(fd: FusionDefinition, code: str) -> str:

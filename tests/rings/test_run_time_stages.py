@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from tests.protocol.edits import edited, without
+from tests.support.lowering import lowered
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType, knobs
 from warpsmith.errors import ArgumentError, ProtocolError, ScheduleError
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, FenceProxy
-from warpsmith.lower.pipeline import lower
 from warpsmith.protocol.check import check
 from warpsmith.targets.hopper import H200
 
@@ -116,7 +116,7 @@ def test_rows_that_do_not_fit_when_nothing_is_proved() -> None:
 @pytest.mark.parametrize("kind", [Await, Expect, FenceProxy, ArriveByWarp])
 def test_what_guards_a_stage_is_needed(kind: type[Statement], role: str) -> None:
     """The check tells stages apart whose length it is told: else a fill were of what is read."""
-    kernel = lower(rows(3, role).fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(rows(3, role).fusion)
     sizes = {"T0_size0": 16, "T0_size1": 200, "T0_stride0": 200, "T0_stride1": 1}
     check(kernel, sizes, target=H200)
     with pytest.raises(ProtocolError):

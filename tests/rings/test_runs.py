@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.tiling import (
     DTYPES,
     Tiling,
     doubled,
-    kernel_of,
     loaded,
     loading,
     random_array,
@@ -140,7 +140,7 @@ def in_chunks(columns: int, tile: int, dtype: DataType = DataType.Float) -> Fusi
 @pytest.mark.parametrize(("columns", "tile"), [(39, 39), (39, 13), (38, 38), rarely(39, 20)])
 def test_chunks_are_brought_where_all_of_the_tensor_has_whole_ones(columns: int, tile: int) -> None:
     fd = in_chunks(columns, tile)
-    assert not kernel_of(fd).left_to_threads
+    assert not lowered(fd).left_to_threads
     doubled(fd, random_array((20, columns)))
 
 

@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.tiling import (
     DTYPES,
     Tiling,
     check_exact,
-    kernel_of,
     random_array,
     rarely,
     run_clean,
@@ -62,7 +62,7 @@ def test_boxes_have_up_to_five_dimensions(
 ) -> None:
     fd = storing(tiling, stages=stages)
     one_more(fd, random_array(shape))
-    assert len(kernel_of(fd).tensor_maps[0].box) == tiling.rank
+    assert len(lowered(fd).tensor_maps[0].box) == tiling.rank
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -124,7 +124,7 @@ def test_swizzled_tiles_are_put_in_order(
 ) -> None:
     fd = storing(Tiling((8, columns), vector=vector), stages=stages, swizzle=swizzle, load=TMA)
     one_more(fd, random_array((20, 3 * columns + 4)))
-    assert swizzle in {each.swizzle for each in kernel_of(fd).tensor_maps}
+    assert swizzle in {each.swizzle for each in lowered(fd).tensor_maps}
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

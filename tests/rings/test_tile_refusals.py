@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from tests.support.tiling import Tiling, bind_tile, kernel_of, loaded, loading, stored, storing
+from tests.support.lowering import lowered
+from tests.support.tiling import Tiling, bind_tile, loaded, loading, stored, storing
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.errors import ScheduleError
 
@@ -319,7 +320,7 @@ def test_tiles_are_refused(
 ) -> None:
     fd = build()
     with pytest.raises(ScheduleError, match=re.escape(value)) as caught:
-        kernel_of(fd)
+        lowered(fd)
     assert caught.value.code == code
     assert remedy in caught.value.remedy
 
@@ -345,8 +346,8 @@ def test_what_is_stored_by_tma_alone(carrier: LoadStoreOpType | None) -> None:
 
 
 def test_tiles_in_the_order_of_memory_are_not_refused() -> None:
-    assert kernel_of(in_another_order([0, 1])).tensor_maps
+    assert lowered(in_another_order([0, 1])).tensor_maps
 
 
 def test_steps_of_eight_are_not_refused() -> None:
-    assert kernel_of(stepping(TMA, 32, 4)).tensor_maps[0].steps == (1, 8)
+    assert lowered(stepping(TMA, 32, 4)).tensor_maps[0].steps == (1, 8)

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from tests.support.cluster_products import cluster_product, rows_plus_row, two_rows
+from tests.support.lowering import lowered
 from tests.support.matmuls import check, operands
-from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith import FusionDefinition, knobs
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 
 def sharing(fd: FusionDefinition) -> dict[str, tuple[tuple[int, ...], ...]]:
     """By the names of tensors in stages, which blocks load for each other."""
-    kernel = lower(fd.fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(fd)
     return {c.name: c.sharing for pipeline in kernel.pipelines for c in pipeline.contents}
 
 
@@ -102,7 +101,7 @@ def test_who_loads_for_whom_follows_from_the_loops() -> None:
 
 
 def test_a_stage_waits_for_all_that_it_is_loaded_into() -> None:
-    kernel = lower(cluster_product((2, 2)).fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(cluster_product((2, 2)).fusion)
     (pipeline,) = kernel.pipelines
     assert isinstance(pipeline, Pipeline)
     assert pipeline.peers == ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
@@ -140,9 +139,7 @@ def test_a_row_for_all_blocks_in_one_role(stages: int, once: bool) -> None:
 
 def test_stages_that_other_blocks_fill_lie_apart() -> None:
     """A block that is in its second loop would fill what another still reads in its first."""
-    alone, together = (
-        lower(two_rows(n).fusion, "k", DataType.Int32, target=H200).offsets for n in (1, 2)
-    )
+    alone, together = (lowered(two_rows(n)).offsets for n in (1, 2))
     assert alone
     assert not together
     random = np.random.default_rng(0)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.protocol.edits import edited, instead
+from tests.support.lowering import lowered
 from tests.support.ping_pong_products import ping_pong_product
 from tests.support.role_faults import simulated
-from warpsmith import DataType
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
@@ -23,7 +23,6 @@ from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.products import AwaitProducts
 from warpsmith.kernel.rings import ArriveByWarp, Await
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 SIZES = {
@@ -39,7 +38,7 @@ MAIN, EPILOGUE = "compute_main_turn", "compute_epilogue_turn"
 @cache
 def product() -> Kernel:
     fd = ping_pong_product(stored_by="compute", bound=True)
-    return lower(fd.fusion, "k", DataType.Int32, target=H200)
+    return lowered(fd)
 
 
 def flipped(wait: Await) -> Await:

@@ -9,12 +9,12 @@ import pytest
 
 from tests.protocol.edits import edited, without
 from tests.roles.test_ping_pong_products import works
+from tests.support.lowering import lowered
 from tests.support.ping_pong_products import ping_pong_product
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.errors import ProtocolError, ScheduleError
 from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.rings import AwaitCopies, FenceProxy
-from warpsmith.lower.pipeline import lower
 from warpsmith.protocol.check import check
 from warpsmith.targets.hopper import H200
 
@@ -34,9 +34,7 @@ def test_each_group_stores_its_own_tiles(groups: int, columns: int) -> None:
 
 @pytest.mark.parametrize("kind", [FenceProxy, Synchronize, AwaitCopies])
 def test_what_orders_a_store_of_a_group_is_needed(kind: type[Statement]) -> None:
-    kernel = lower(
-        ping_pong_product(stored_by="compute", bound=True).fusion, "k", DataType.Int32, target=H200
-    )
+    kernel = lowered(ping_pong_product(stored_by="compute", bound=True).fusion)
     check(kernel, SIZES, target=H200)
     with pytest.raises(ProtocolError):
         check(edited(kernel, without(kind), role="compute"), SIZES, target=H200)
@@ -44,7 +42,7 @@ def test_what_orders_a_store_of_a_group_is_needed(kind: type[Statement]) -> None
 
 def refused(fd: FusionDefinition, code: str, *says: str) -> None:
     with pytest.raises(ScheduleError, match=code) as caught:
-        lower(fd.fusion, "k", DataType.Int32, target=H200)
+        lowered(fd)
     for words in says:
         assert words in str(caught.value)
 

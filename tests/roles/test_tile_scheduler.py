@@ -12,6 +12,7 @@ import pytest
 from tests.protocol.edits import edited, instead
 from tests.roles.test_hand_offs import SIZES
 from tests.roles.test_ping_pong_products import STORES, works
+from tests.support.lowering import lowered
 from tests.support.memory import NUMPY_TYPES
 from tests.support.ping_pong_products import ping_pong_product
 from tests.support.product_schedules import by_hand
@@ -55,7 +56,7 @@ def test_three_groups_in_another_order() -> None:
 @cache
 def product() -> Kernel:
     fd = ping_pong_product(stored_by="compute", bound=True, dynamic=True)
-    return lower(fd.fusion, "k", DataType.Int32, target=H200)
+    return lowered(fd)
 
 
 def report_of(kernel: Kernel) -> Report:
@@ -111,7 +112,7 @@ def test_mistakes(name: str) -> None:
 
 def refused(make: Callable[[], FusionDefinition], code: str, words: str) -> None:
     with pytest.raises(ScheduleError, match=code) as caught:
-        lower(make().fusion, "k", DataType.Int32, target=H200)
+        lowered(make())
     assert words in str(caught.value)
 
 

@@ -14,10 +14,9 @@ from tests.schedule.test_scans import (
     scheduled,
 )
 from tests.support.launching import values_of
+from tests.support.lowering import lowered
 from tests.support.simulating import Contents, reported
 from warpsmith.codegen.cuda import cuda_text
-from warpsmith.ir.dtypes import DataType
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 RACE, WRONG, LEFT = "race", "wrong results", "words that are not 0"
@@ -64,7 +63,7 @@ NEEDED = {
 def test_what_orders_blocks_is_needed(name: str) -> None:
     right, without, loops, found = NEEDED[name]
     fusion = scheduled(loops).fusion
-    kernel = lower(fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(fusion)
     text = cuda_text(kernel, H200)
     assert right in text
     faults = _faults(loops, text.replace(right, without))
@@ -74,7 +73,7 @@ def test_what_orders_blocks_is_needed(name: str) -> None:
 def _faults(loops: Loops, text: str) -> set[str]:
     """What is wrong with a text of the kernel that sums rows."""
     fusion = scheduled(loops).fusion
-    kernel = lower(fusion, "k", DataType.Int32, target=H200)
+    kernel = lowered(fusion)
     x = np.random.default_rng(0).integers(-9, 9, (3, 600)).astype(np.float32)
     (source,), (output,) = fusion.input_tensors, fusion.outputs
     memory = {

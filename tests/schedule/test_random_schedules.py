@@ -8,15 +8,13 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 from tests.support.launching import check, interpret, random_inputs, values_of
+from tests.support.lowering import lowered
 from tests.support.reference import reference
 from tests.support.scheduling import FACTOR, Chooser
 from tests.support.templates import TEMPLATES
 from warpsmith.errors import ScheduleError
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 EXAMPLES = (24, pytest.param(80, marks=pytest.mark.slow))
 
@@ -31,7 +29,7 @@ def outcome(name: str, data: st.DataObject) -> str:
     factor = data.draw(st.sampled_from([1, 2, 3, 5]))
     try:
         chooser.apply()
-        kernel = lower(scheduled, "test", DataType.Int32, target=H200)
+        kernel = lowered(scheduled)
     except ScheduleError as refusal:
         return refusal.code if refusal.remedy else "a refusal without a remedy"
     note("\n".join(chooser.steps))
@@ -72,7 +70,7 @@ def test_one_program_is_scheduled_in_many_ways() -> None:
         program, _ = TEMPLATES["biased"](True, 4, 8)
         try:
             Chooser(data.draw, program.fusion).apply()
-            texts.add(kernel_text(lower(program.fusion, "test", DataType.Int32, target=H200)))
+            texts.add(kernel_text(lowered(program)))
         except ScheduleError:
             pass
 

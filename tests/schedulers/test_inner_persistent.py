@@ -14,13 +14,13 @@ from tests.support.launching import (
     random_inputs,
     values_of,
 )
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import applicability
 from warpsmith.schedulers.rows.params import RowParams
@@ -150,7 +150,7 @@ def test_each_row_is_read_once_in_vectors(build: Build, dtype: DataType) -> None
     problem = Problem(values=values_of(p.fusion, arrays), alignment={}, target=H200)
     candidate = select(p.fusion, H200)
     params, _ = candidate.choose(problem)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    kernel = lowered(candidate.scheduled(params))
     loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector)]
     read = [s.source.name for s in loads if s.source.name in arrays]
     matrices = {name for name, array in arrays.items() if array.ndim == 2}

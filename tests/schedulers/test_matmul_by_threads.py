@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import warpsmith
 from tests.support.contractions import contraction, run
 from tests.support.launching import check_automatic, random_inputs
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.ir.exprs import Matmul
@@ -23,7 +24,6 @@ from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.products import LoadMatrix, MultiplyByWarp
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.matmul_by_threads import applicability, heuristic
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     FLAT,
@@ -177,7 +177,7 @@ def kernel_for(m: int, n: int, k: int, dtype: DataType = FLOAT) -> Kernel:
     p.output(matrices(p, dtype, sums=dtype))
     candidate = select(p.fusion, H200)
     params, _ = candidate.choose(problem(m, n, k))
-    return lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    return lowered(candidate.scheduled(params))
 
 
 def problem(m: int, n: int, k: int) -> Problem:

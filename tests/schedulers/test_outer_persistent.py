@@ -18,6 +18,7 @@ from tests.schedulers.test_inner_persistent import (
     softmax_backward,
 )
 from tests.support.launching import check_automatic, random_inputs, values_of
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.engine.compiled import compile_fusion
 from warpsmith.ir.dtypes import DataType
@@ -25,7 +26,6 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.outer_persistent import heuristic, shapes
 from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
 from warpsmith.schedulers.problem import Problem
@@ -85,7 +85,7 @@ def test_each_column_is_read_once_in_vectors(build: Build, dtype: DataType) -> N
     candidate = select(p.fusion, H200)
     params, _ = candidate.choose(problem)
     assert isinstance(params, OuterPersistentParams)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    kernel = lowered(candidate.scheduled(params))
     loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector)]
     read = [s.source.name for s in loads if s.source.name in arrays]
     matrices = {name for name, array in arrays.items() if array.ndim == 2}

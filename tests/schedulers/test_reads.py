@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.lowering import lowered
 from warpsmith import fuse, ops
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 F = torch.nn.functional
 
@@ -105,7 +104,7 @@ def test_a_copy_in_registers_is_not_read_elsewhere() -> None:
         fd.add_output(ops.exp(x[1:]))
         x.cache_after()
     with pytest.raises(ScheduleError, match="WS1030.*cache_after"):
-        lower(fd.fusion, "k", DataType.Int32, target=H200)
+        lowered(fd)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +127,7 @@ def test_vectors_that_no_read_can_take(part: Callable[[Any], Any], code: str) ->
             tensor.split(1, 4)
         y.axis(-1).parallelize(ParallelType.vectorize)
     with pytest.raises(ScheduleError, match=code):
-        lower(fd.fusion, "k", DataType.Int32, target=H200)
+        lowered(fd)
 
 
 def test_vectors_are_read_into_registers() -> None:
@@ -139,7 +138,7 @@ def test_vectors_are_read_into_registers() -> None:
         y.split(1, 4)
         y.axis(-1).parallelize(ParallelType.vectorize)
     with pytest.raises(ScheduleError, match="WS1031.*cache_before"):
-        lower(fd.fusion, "k", DataType.Int32, target=H200)
+        lowered(fd)
 
 
 WIDE = torch.randn(24, 256, generator=torch.manual_seed(3))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.ir.domains import GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, ReductionParams
 from warpsmith.schedulers.select import Candidate, select
@@ -40,7 +40,7 @@ def chosen(
 
 def grid_of(candidate: Candidate, rows: int, columns: int) -> dict[ParallelType, int]:
     params, splits, sizes = chosen(candidate, rows, columns)
-    kernel: Kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    kernel: Kernel = lowered(candidate.scheduled(params))
     values = {**sizes, "splits": splits}
     counts = (evaluate(extent, values) for extent in kernel.launch.grid)
     return dict(zip(GRID_TYPES, counts, strict=True))
@@ -114,5 +114,5 @@ def test_registers_are_left_for_the_blocks_that_run_at_once() -> None:
     assert chosen(reduction(COLUMNS), 3, 8)[0].blocks_per_sm <= 16
     candidate = reduction(ROWS)
     params, _, _ = chosen(candidate, 8192, 16384)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    kernel = lowered(candidate.scheduled(params))
     assert kernel.launch.blocks_per_sm == params.blocks_per_sm == 2

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.launching import check_automatic, check_segments, random_inputs
+from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.engine.plan import PlannedSegment
 from warpsmith.errors import ArgumentError
@@ -19,7 +20,6 @@ from warpsmith.kernel.nodes import CopyVector, For
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
-from warpsmith.lower.pipeline import lower
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
@@ -155,7 +155,7 @@ def test_rows_variances_and_rings_are_not_short_columns() -> None:
 def test_all_loads_come_first_and_blocks_exchange_nothing(inputs: int) -> None:
     candidate = select(summed(inputs).fusion, H200)
     params = chosen(candidate, 264, 4096, inputs)
-    kernel = lower(candidate.scheduled(params), "test", DataType.Int32, target=H200)
+    kernel = lowered(candidate.scheduled(params))
     reduces = [s for s in walk(kernel.body) if isinstance(s, Reduce)]
     assert len(reduces) == inputs
     assert not any(reduce.grid_axes for reduce in reduces)

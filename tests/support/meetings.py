@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.meeting_runs import mutants, planned
+from warpsmith.tools.pages import Section
 
 PAGE = Path(__file__).parents[2] / "docs" / "lessons" / "ordering-minimal.md"
-START = "<!-- kernels: written by `python -m tests.support.meetings` -->"
-END = "<!-- end -->"
+SECTION = Section.of("kernels", "tests.support.meetings")
 
 _WRITERS = ("store", "stmatrix", "TMA load", "cp.async", "remote store")
 _READERS = ("load", "wgmma", "TMA store", "remote load")
@@ -105,9 +105,7 @@ def table(meetings: Iterable[Meeting] = MEETINGS) -> str:
 
 def main() -> None:
     """Write the table into its page."""
-    before, start, rest = PAGE.read_text().partition(START)
-    _, end, after = rest.partition(END)
-    PAGE.write_text(f"{before}{start}\n\n{table()}\n\n{end}{after}")
+    PAGE.write_text(SECTION.put(PAGE.read_text(), table()))
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from functools import partial
 
 from tests.protocol.edits import edited, instead, with_role, without
 from tests.protocol.test_wrong import Wrong, of
+from tests.support.lowering import lowered
 from tests.support.ring_loads import Kind
 from tests.support.role_cases import case_named
 from tests.support.role_feeds import Feed
 from tests.support.role_kernels import chained, streaming
-from warpsmith import DataType
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import Const, Symbol
@@ -32,8 +32,6 @@ from warpsmith.kernel.rings import (
     TileCopy,
 )
 from warpsmith.kernel.traversal import children, walk
-from warpsmith.lower.pipeline import lower
-from warpsmith.targets.hopper import H200
 
 Change = Callable[[Kernel], Kernel]
 
@@ -51,7 +49,7 @@ def scheduled(name: str, kind: Kind, stages: int, extent: int) -> Wrong:
                 values[f"{tensor.name}_size{place}"] = shape[place]
                 values[f"{tensor.name}_stride{place}"] = step
                 step *= shape[place]
-        return lower(fusion, "k", DataType.Int32, target=H200), values
+        return lowered(fusion), values
 
     return make
 

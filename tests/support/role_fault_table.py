@@ -25,6 +25,7 @@ from tests.support.role_fault_more import MORE
 from tests.support.role_fault_texts import Text
 from tests.support.role_faults import Fault, Harmless
 from warpsmith.kernel.rings import ArriveByWarp, Await, FenceProxy
+from warpsmith.tools.pages import Section
 
 FAULTS: Mapping[str, Fault] = {**MORE, **KNOWN}
 
@@ -107,18 +108,9 @@ def harmless_table() -> str:
 
 
 def replaced(page: str) -> str:
-    """The page with the tables between its marks.
-
-    Raises:
-        ValueError: it lacks the marks.
-    """
+    """The page with the tables between its marks."""
     for name, table in (("faults", fault_table()), ("harmless", harmless_table())):
-        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        before, found, rest = page.partition(start)
-        _, ended, after = rest.partition(end)
-        if not found or not ended:
-            raise ValueError(f"the page has no lines {start} and {end}")
-        page = f"{before}{start}\n\n{table}\n\n{end}{after}"
+        page = Section(f"<!-- {name} -->", f"<!-- end of {name} -->").put(page, table)
     return page
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from _pytest.mark.structures import ParameterSet
 
+from tests.support.lowering import lowered
 from tests.support.memory import NUMPY_TYPES
 from warpsmith import (
     DataType,
@@ -19,8 +20,6 @@ from warpsmith import (
 )
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.frontends.tensor import Tensor
-from warpsmith.kernel.kernel import Kernel
-from warpsmith.lower.pipeline import lower
 from warpsmith.targets.hopper import H200
 
 SCHEDULES = 4
@@ -231,14 +230,9 @@ def run_clean(
     return results
 
 
-def kernel_of(fd: FusionDefinition) -> Kernel:
-    """The kernel of the schedule as it was laid."""
-    return lower(fd.fusion, "k", DataType.Int32, target=H200)
-
-
 def text_of(fd: FusionDefinition) -> str:
     """Its CUDA text without the prelude."""
-    text = cuda_text(kernel_of(fd), H200)
+    text = cuda_text(lowered(fd), H200)
     return text[text.index('extern "C"') :]
 
 

@@ -14,7 +14,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "ordering.md").read_text()
 
 
 def test_the_table_of_the_page_is_that_of_its_kernel() -> None:
-    assert order_table.replaced(PAGE, order_table.example_table()) == PAGE
+    assert order_table.SECTION.put(PAGE, order_table.example_table()) == PAGE
 
 
 def test_the_listing_of_the_page_is_what_explain_prints() -> None:
@@ -47,4 +47,4 @@ def test_a_line_an_edge() -> None:
 
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="the page has no lines <!-- edges"):
-        order_table.replaced("nothing", "table")
+        order_table.SECTION.put("nothing", "table")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.protocol.edits import edited, instead
 from tests.support.hungry_roles import hungry
+from tests.support.lowering import lowered
 from tests.support.ring_loads import Kind
 from tests.support.role_chains import transformed
 from tests.support.role_feeds import Feed
@@ -60,14 +61,12 @@ def tables_of(call: CallPlan) -> str:
 
 
 def test_the_tables_of_the_page_are_those_of_its_kernel() -> None:
-    assert role_tables.replaced(PAGE, role_tables.example_tables()) == PAGE
+    assert role_tables.SECTION.put(PAGE, role_tables.example_tables()) == PAGE
 
 
 def test_the_kernel_of_the_tables_is_the_example_of_the_page() -> None:
     fusions = (scheduled_roles().fusion, scheduled_on_the_page().fusion)
-    drawn, shown = (
-        kernel_text(lower(fusion, "k", DataType.Int32, target=H200)) for fusion in fusions
-    )
+    drawn, shown = (kernel_text(lowered(fusion)) for fusion in fusions)
     assert drawn == shown
     assert "agent store: store, warps from 2, one elected thread" in shown
 
@@ -142,9 +141,7 @@ def test_roles_that_fill_by_threads_announce_no_bytes() -> None:
 
 def test_tensors_of_one_role_share_a_ring() -> None:
     fd = single_dim(Feed(Kind.bulk, 3), ("load", "load"))
-    (row,) = ring_rows(
-        lower(fd.fusion, "k", DataType.Int32, target=H200), {"T0_size0": 512, "T1_size0": 512}
-    )
+    (row,) = ring_rows(lowered(fd), {"T0_size0": 512, "T1_size0": 512})
     assert len(row.stage_bytes) == 2
     assert (row.producer, row.consumers, row.full) == ("load", ("compute",), 1)
     table = tables_of(planned(fd, [(512,), (512,)]))
@@ -153,17 +150,9 @@ def test_tensors_of_one_role_share_a_ring() -> None:
     assert f"and {together} bytes" in table
 
 
-def test_a_page_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="no lines"):
-        role_tables.replaced("no tables here", "")
-
-
 def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "roles.md"
-    before, _, rest = PAGE.partition(role_tables.START)
-    page.write_text(
-        f"{before}{role_tables.START}\nstale\n{role_tables.END}{rest.partition(role_tables.END)[2]}"
-    )
+    page.write_text(role_tables.SECTION.put(PAGE, "stale"))
     role_tables.main([str(page)])
     assert page.read_text() == PAGE
     role_tables.main([])

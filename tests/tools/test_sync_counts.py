@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from warpsmith.kernel.nodes import Synchronize
 from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.traversal import walk
@@ -15,7 +13,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "ordering.md").read_text()
 
 
 def test_the_table_of_the_page_is_that_of_the_kernel() -> None:
-    assert sync_counts.replaced(PAGE, sync_counts.table()) == PAGE
+    assert sync_counts.SECTION.put(PAGE, sync_counts.table()) == PAGE
 
 
 def test_steps_are_counted_as_often_as_they_run() -> None:
@@ -29,8 +27,3 @@ def test_steps_are_counted_as_often_as_they_run() -> None:
     assert found["waits at mbarriers"] == 2 * 64
     assert found["arrivals at mbarriers"] == 64 + 8 * 64
     assert found["barriers of the threads that compute"] == found["proxy fences"] == 4
-
-
-def test_a_page_without_marks_is_refused() -> None:
-    with pytest.raises(ValueError, match="the page has no lines <!-- counts"):
-        sync_counts.replaced("nothing", "table")

@@ -9,6 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.rings import (
@@ -16,7 +17,6 @@ from warpsmith.kernel.rings import (
     Arrive,
     ArriveByWarp,
     Await,
-    AwaitClock,
     AwaitCopies,
     Begin,
     CommitCopies,
@@ -26,7 +26,6 @@ from warpsmith.kernel.rings import (
     InitBarriers,
     InvalidateBarriers,
     Jump,
-    StartClock,
     TileCopy,
 )
 from warpsmith.kernel.tiles import TensorMap

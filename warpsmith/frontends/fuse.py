@@ -15,9 +15,16 @@ from dataclasses import dataclass
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
-
 from warpsmith.errors import ArgumentError, DefinitionError
+from warpsmith.frontends.argument_keys import (
+    NUMBERS,
+    Unusual,
+    classified,
+    exact,
+    is_array,
+    kind_of,
+    usable,
+)
 from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
 from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.frontends.outputs import add_output
@@ -36,8 +43,6 @@ from warpsmith.runtime.recent import Recent
 
 if TYPE_CHECKING:
     from warpsmith.engine.lowered import Lowered
-
-_NUMBERS = {bool: DataType.Bool, int: DataType.Int, float: DataType.Double}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,6 @@ class _Default:
 
     number: bool | float
     kind: type
-
-
-class _Unusual(Exception):
-    """An argument that has to be converted first."""
 
 
 class Fused:
@@ -127,9 +128,9 @@ class Fused:
         else:
             values, names = args, ()
         try:
-            key = (_exact(values), names, scoped_plan())
+            key = (exact(values), names, scoped_plan())
             route = self._known.get(key)
-        except (_Unusual, TypeError):  # TypeError: it has no hash, and the slow way refuses it
+        except (Unusual, TypeError):  # TypeError: it has no hash, and the slow way refuses it
             return self._run_slowly(args, kwargs)
         if route is None:
             route = self._known.put(key, self._route(args, kwargs))
@@ -227,14 +228,14 @@ class Fused:
                     code="WS0314",
                     remedy="give each tensor a parameter of its own",
                 )
-        usable = ((name, _usable(name, bound.arguments[name])) for name in self._names)
+        checked = ((name, usable(name, bound.arguments[name])) for name in self._names)
         return tuple(
-            value if name in given or type(value) not in _NUMBERS else _Default(value, type(value))
-            for name, value in usable
+            value if name in given or type(value) not in NUMBERS else _Default(value, type(value))
+            for name, value in checked
         )
 
     def _find(self, args: tuple[Any, ...]) -> Trace:
-        key = tuple(_classified(value) for value in args)
+        key = tuple(classified(value) for value in args)
         trace = self._classes.get(key)
         if trace is None:
             trace = self._classes.put(key, self._served(args))
@@ -242,7 +243,7 @@ class Fused:
 
     def _served(self, args: tuple[Any, ...]) -> Trace:
         """A trace of earlier calls that serves these arguments, or a new one."""
-        kind = tuple(map(_kind, args))
+        kind = tuple(map(kind_of, args))
         number = 0
         made: Trace | None = None
         while True:
@@ -262,9 +263,9 @@ class Fused:
         given: dict[str, Any] = {}
         for position, (name, value) in enumerate(zip(self._names, args, strict=True)):
             given[name] = value.number if isinstance(value, _Default) else value
-            if type(value) in _NUMBERS:
-                given[name] = define_scalar_input(fusion, _NUMBERS[type(value)])
-            elif _is_array(value):
+            if type(value) in NUMBERS:
+                given[name] = define_scalar_input(fusion, NUMBERS[type(value)])
+            elif is_array(value):
                 given[name] = _like(fusion, value)
             else:
                 continue
@@ -333,55 +334,10 @@ def fuse(
     return Fused(function, warp_specialize=warp_specialize, autotune=autotune)
 
 
-def _exact(args: Sequence[Any]) -> tuple[object, ...]:
-    """All that a trace may depend on, and more, as cheap as can be: made at every call."""
-    parts: list[object] = []
-    for value in args:
-        kind = type(value)
-        if kind in _NUMBERS:
-            parts.append(kind)
-        elif hasattr(value, "data_ptr"):  # PyTorch
-            aligned = value.data_ptr() & 15
-            parts.append((value.dtype, value.shape, value.stride(), value.get_device(), aligned))
-        elif kind is np.ndarray:
-            aligned = value.ctypes.data & 15
-            parts.append((value.dtype, value.shape, value.strides, aligned))
-        elif isinstance(value, np.generic) or hasattr(value, "__dlpack_device__"):
-            raise _Unusual
-        else:
-            parts.append(_static(value))
-    return tuple(parts)
-
-
-def _static(value: Any) -> tuple[object, ...]:
-    """A static value with its types: 1, 1.0 and True are equal, and mean different programs."""
-    kinds = tuple(map(type, value)) if isinstance(value, tuple) else ()
-    return (type(value), value, kinds)
-
-
-def _classified(value: Any) -> object:
-    """What the trace depends on."""
-    if type(value) in _NUMBERS:
-        return type(value)
-    if not _is_array(value):
-        return _static(value)
-    info = arrays.describe(value)
-    ones = tuple(extent == 1 for extent in info.shape)
-    return (ones, memory_format_of(info.shape, info.strides), _kind(value))
-
-
-def _kind(value: Any) -> object:
-    """What the trace depends on, sizes and layouts left out."""
-    if not _is_array(value):
-        return _classified(value)
-    info = arrays.describe(value)
-    return (info.dtype, len(info.shape), info.pointer & 15 == 0, info.device_kind)
-
-
 def _serves(trace: Trace, args: Sequence[Any]) -> bool:
     """Whether an earlier trace of the same kinds serves a call: see `may_serve`."""
     inputs = [args[position] for position in trace.positions]
-    infos = [arrays.describe(value) for value in inputs if _is_array(value)]
+    infos = [arrays.describe(value) for value in inputs if is_array(value)]
     return may_serve(trace.fusion.input_tensors, infos) and bool(trace.executable.takes(inputs))
 
 
@@ -391,25 +347,3 @@ def _like(fusion: Fusion, value: object) -> TensorView:
     shape = [1 if extent == 1 else SYMBOLIC for extent in info.shape]
     dtype = DataType(info.dtype)
     return define_input(fusion, shape, layout.contiguity, dtype, layout.stride_order)
-
-
-def _usable(name: str, value: Any) -> Any:
-    """An argument with foreign arrays viewed as known ones; refuses what cannot be in a key."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if _is_array(value):
-        return arrays.adopt(value)
-    try:
-        hash(value)
-    except TypeError:
-        raise ArgumentError(
-            f"argument `{name}` has type {type(value).__name__}, which is neither a tensor, a "
-            "number, nor hashable",
-            code="WS0314",
-            remedy="pass tensors one by one, and lists of numbers as tuples",
-        ) from None
-    return value
-
-
-def _is_array(value: object) -> bool:
-    return hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from warpsmith import ops
 from warpsmith.frontends.operators import Equality, Operators, equality
 from warpsmith.ir.copies import CacheOp, LoadStoreOpType
-from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
+from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
@@ -90,6 +90,18 @@ class Tensor(Operators["Tensor"], TensorView):
     def get_root_domain(self) -> tuple[IterDomain, ...]:
         return self.root
 
+    # Primitives of one tensor, as its methods.
+    set_load_store_op = carriers.set_load_store_op
+    set_memory_type = transforms.set_memory_type
+    set_allocation_domain = transforms.set_allocation_domain
+    set_swizzle = transforms.set_swizzle
+    load_chunks = carriers.load_chunks
+    split_fragments = products.split_fragments
+    split_operand = products.split_operand
+    tensorize = products.tensorize
+    set_role = roles.set_role
+    order_groups = roles.order_groups
+
     def cache_after(
         self,
         op_type: LoadStoreOpType = LoadStoreOpType.set,
@@ -119,25 +131,6 @@ class Tensor(Operators["Tensor"], TensorView):
         """
         return caches.cache_before(self, op_type=op_type)
 
-    def set_load_store_op(self, op_type: LoadStoreOpType) -> None:
-        """Say what carries the copy that this tensor is."""
-        carriers.set_load_store_op(self, op_type)
-
-    def set_memory_type(self, memory_type: MemoryType) -> None:
-        transforms.set_memory_type(self, memory_type)
-
-    def set_allocation_domain(self, axes: Sequence[IterDomain]) -> None:
-        """Lay shared memory out by these loops, or axes that loops are made from; fastest last."""
-        transforms.set_allocation_domain(self, axes)
-
-    def set_swizzle(self, row_bytes: int) -> None:
-        """Permute 16-byte chunks in shared memory as TMA does: rows of 32, 64, 128 bytes; 0: no."""
-        transforms.set_swizzle(self, row_bytes)
-
-    def load_chunks(self, chunks: bool = True) -> None:
-        """Bring all 16-byte chunks that a tile of a `bulk` load lies in: it may begin anywhere."""
-        carriers.load_chunks(self, chunks)
-
     def circular_buffer(
         self,
         stages: int,
@@ -164,26 +157,6 @@ class Tensor(Operators["Tensor"], TensorView):
             stage_slice_position=stage_slice_position,
             interval=interval,
         )
-
-    def split_fragments(self, axis: int = -2, *, quads: bool = False) -> None:
-        """Split loops over 64 rows and n columns as tensor cores leave a product in registers."""
-        products.split_fragments(self, axis, quads=quads)
-
-    def split_operand(self, axis: int = -2, dtype: DataType | None = None) -> None:
-        """Split loops over 64 rows and some of k as tensor cores read operand a from registers."""
-        products.split_operand(self, axis, dtype)
-
-    def tensorize(self) -> None:
-        """Have the last three loops run as one instruction: `wgmma`, or `stmatrix` for a copy."""
-        products.tensorize(self)
-
-    def set_role(self, role: str) -> None:
-        """Have warps of their own run the definition of this tensor."""
-        roles.set_role(self, role)
-
-    def order_groups(self, section: str) -> None:
-        """Have the groups of a role compute this tensor one after the other."""
-        roles.order_groups(self, section)
 
     def split(self, axis: int, factor: int | Expr, inner_split: bool = True) -> Tensor:
         """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""

@@ -16,7 +16,7 @@ from warpsmith.ir.carry import Carry, moments, simple
 from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
+from warpsmith.ir.tensor import OneResult, Operation, Pair, TensorView, Value
 
 Precision = Literal["exact", "tf32", "fast"]
 """What a product may give up: nothing, bits of Float operands beyond TF32's 11, or bits of sums of
@@ -31,7 +31,7 @@ def _positional(source: TensorView, target: TensorView) -> tuple[Pair, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pointwise:
+class Pointwise(OneResult):
     """`output[i] = op(inputs[i]...)`; tensors have the output's rank, broadcast axes included.
 
     `op` is a name of `ops/table.py`, or `cast`, or `set` (a copy).
@@ -41,16 +41,12 @@ class Pointwise:
     inputs: tuple[Value, ...]
     output: TensorView
 
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
-
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         return _positional(source, self.output)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Move:
+class Move(OneResult):
     """A copy that renames axes.
 
     `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze`, `reshape` or
@@ -69,10 +65,6 @@ class Move:
     @property
     def inputs(self) -> tuple[Value, ...]:
         return (self.source,)
-
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
 
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         axes = source.shape_axes
@@ -104,8 +96,29 @@ class Move:
         return times
 
 
+class _OfStates:
+    """An operation that joins states, each of several values."""
+
+    __slots__ = ()
+
+    sources: tuple[Value, ...]
+    outputs: tuple[TensorView, ...]
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        return self.sources
+
+    @property
+    def output(self) -> TensorView:
+        """The first result."""
+        return self.outputs[0]
+
+    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
+        return _positional(source, self.output)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Reduction:
+class Reduction(_OfStates):
     """States of all elements along the outputs' reduction axes, joined by a rule.
 
     `sources` are the values of an element's state, one for each of the outputs, or of a part's
@@ -118,10 +131,6 @@ class Reduction:
     outputs: tuple[TensorView, ...]
 
     @property
-    def inputs(self) -> tuple[Value, ...]:
-        return self.sources
-
-    @property
     def op(self) -> str:
         """sum, prod, max or min; empty for other rules."""
         return self.carry.name if self.carry.is_simple else ""
@@ -130,11 +139,6 @@ class Reduction:
     def source(self) -> TensorView:
         """The first tensor of the sources, whose axes all of them have."""
         return next(value for value in self.sources if isinstance(value, TensorView))
-
-    @property
-    def output(self) -> TensorView:
-        """The first result."""
-        return self.outputs[0]
 
     @property
     def is_moments(self) -> bool:
@@ -146,12 +150,9 @@ class Reduction:
         """Whether it takes moments of single elements, which may share a count."""
         return self.is_moments and not isinstance(self.sources[-1], TensorView)
 
-    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
-        return _positional(source, self.output)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scan:
+class Scan(_OfStates):
     """Along one dimension, the state of all elements up to each, joined by a rule.
 
     Sources and outputs are as a reduction's, and all have one shape.
@@ -169,18 +170,6 @@ class Scan:
     exclusive: bool = False
     reverse: bool = False
 
-    @property
-    def inputs(self) -> tuple[Value, ...]:
-        return self.sources
-
-    @property
-    def output(self) -> TensorView:
-        """The first result."""
-        return self.outputs[0]
-
-    def pairs(self, source: TensorView) -> tuple[Pair, ...]:
-        return _positional(source, self.output)
-
 
 def takes_moments(operation: Operation | None) -> bool:
     """Whether an operation is a reduction that gives moments."""
@@ -193,7 +182,7 @@ def reduction(op: str, source: TensorView, output: TensorView) -> Reduction:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Matmul:
+class Matmul(OneResult):
     """`output = sum over k of a * b`; the output's root axes are batches, m, n, k.
 
     `axes[i][d]` is the root axis of the output that dimension `d` of operand `i` is. The last root
@@ -234,10 +223,6 @@ class Matmul:
                 return self.output.root[place], operand.shape_axes[groups.index(OF_GROUP)]
         return None
 
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
-
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         return tuple(
             (axis, self.output.root[position])
@@ -249,7 +234,7 @@ class Matmul:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Full:
+class Full(OneResult):
     """Every element of `output` is the scalar `value`."""
 
     value: Expr
@@ -259,16 +244,12 @@ class Full:
     def inputs(self) -> tuple[Value, ...]:
         return (self.value,)
 
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
-
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Iota:
+class Iota(OneResult):
     """`output[i] = start + step * i`, one dimension."""
 
     start: Expr
@@ -278,10 +259,6 @@ class Iota:
     @property
     def inputs(self) -> tuple[Value, ...]:
         return (self.start, self.step)
-
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
 
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         return ()

@@ -1,22 +1,27 @@
 """Index arithmetic that simplifies as it is built.
 
-Every sum is kept as a polynomial: a map from a monomial (a sorted tuple of non-constant factors) to
-its integer coefficient, which nobody changes once it is made. Division and remainder take whole
-multiples of the divisor out of it. The rules are listed where they stand; each is an identity on
-non-negative integers.
+Every sum is kept as a polynomial (`ir/polynomials.py`). Division and remainder take whole multiples
+of the divisor out of it. The rules are listed where they stand; each is an identity on non-negative
+integers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from functools import reduce
 
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.polynomials import (
+    Monomial,
+    Polynomial,
+    divided,
+    expression,
+    multiplied,
+    polynomial,
+    summed,
+    times,
+)
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 
-Monomial = tuple[Expr, ...]
-Polynomial = dict[Monomial, int]
 Facts = frozenset[tuple[Expr, int]]
 """Pairs (expression, divisor): the expression is a multiple of the divisor."""
 
@@ -24,8 +29,6 @@ ZERO = Const(0)
 ONE = Const(1)
 TRUE = Const(True, DataType.Bool)
 FALSE = Const(False, DataType.Bool)
-
-_UNIT: Polynomial = {(): 1}
 
 
 def index(value: Expr | int) -> Expr:
@@ -38,68 +41,8 @@ def constant(expr: Expr) -> int | None:
     return int(expr.value) if isinstance(expr, Const) else None
 
 
-def polynomial(expr: Expr) -> Polynomial:
-    """The sum of monomials that `expr` is."""
-    if isinstance(expr, Const):
-        return {(): int(expr.value)} if expr.value else {}
-    if isinstance(expr, Apply) and expr.op in ("add", "mul"):
-        if expr.polynomial is None:
-            parts = map(polynomial, expr.args)
-            expr.polynomial = _sum(parts) if expr.op == "add" else _product(parts)
-        return expr.polynomial
-    return {(expr,): 1}
-
-
-def _sum(terms: Iterable[Polynomial]) -> Polynomial:
-    total: Polynomial = {}
-    for term in terms:
-        for monomial, coefficient in term.items():
-            total[monomial] = total.get(monomial, 0) + coefficient
-    return {m: c for m, c in total.items() if c}
-
-
-def _product(factors: Iterable[Polynomial]) -> Polynomial:
-    return reduce(_times, factors, _UNIT)
-
-
-def _times(a: Polynomial, b: Polynomial) -> Polynomial:
-    if a == _UNIT:
-        return b
-    if b == _UNIT:
-        return a
-    total: Polynomial = {}
-    for m, c in a.items():
-        for n, d in b.items():
-            key = tuple(sorted((*m, *n), key=repr)) if m and n else m or n
-            total[key] = total.get(key, 0) + c * d
-    return {m: c for m, c in total.items() if c}
-
-
-def expression(poly: Polynomial) -> Expr:
-    """The expression of a polynomial: products in the order in which they were met."""
-    terms = [_term(monomial, coefficient) for monomial, coefficient in poly.items()]
-    if not terms:
-        return ZERO
-    if len(terms) == 1:
-        return terms[0]
-    made = Apply("add", tuple(terms), DataType.Index)
-    made.polynomial = poly
-    return made
-
-
-def _term(monomial: Monomial, coefficient: int) -> Expr:
-    factors: tuple[Expr, ...] = monomial
-    if coefficient != 1 or not monomial:
-        factors = (*monomial, Const(coefficient))
-    if len(factors) == 1:
-        return factors[0]
-    made = Apply("mul", factors, DataType.Index)
-    made.polynomial = {monomial: coefficient}
-    return made
-
-
 def add(*terms: Expr | int) -> Expr:
-    return expression(_rejoin(_sum(polynomial(index(term)) for term in terms)))
+    return expression(_rejoin(summed(polynomial(index(term)) for term in terms)))
 
 
 def sub(a: Expr | int, b: Expr | int) -> Expr:
@@ -107,7 +50,7 @@ def sub(a: Expr | int, b: Expr | int) -> Expr:
 
 
 def mul(*factors: Expr | int) -> Expr:
-    return expression(_rejoin(_product(polynomial(index(factor)) for factor in factors)))
+    return expression(_rejoin(multiplied(polynomial(index(factor)) for factor in factors)))
 
 
 def _rejoin(poly: Polynomial) -> Polynomial:
@@ -121,35 +64,13 @@ def _rejoin(poly: Polynomial) -> Polynomial:
             x, d = factor.args
             others = monomial[:position] + monomial[position + 1 :]
             scale: Polynomial = {others: coefficient}
-            whole = _times(_times(scale, polynomial(d)), polynomial(floordiv(x, d)))
+            whole = times(times(scale, polynomial(d)), polynomial(floordiv(x, d)))
             if whole and all(poly.get(m) == c for m, c in whole.items()):
                 rest = {m: c for m, c in poly.items() if m not in whole and m != monomial}
-                for m, c in _times(scale, polynomial(x)).items():
+                for m, c in times(scale, polynomial(x)).items():
                     rest[m] = rest.get(m, 0) + c
                 return _rejoin({m: c for m, c in rest.items() if c})
     return poly
-
-
-def _divide(poly: Polynomial, d: Expr) -> tuple[Polynomial, Polynomial]:
-    """`poly = quotient * d + rest`, taking out the monomials that `d` divides."""
-    divisor = polynomial(d)
-    if len(divisor) != 1:
-        return {}, poly
-    ((d_factors, d_coefficient),) = divisor.items()
-    quotient: Polynomial = {}
-    rest: Polynomial = {}
-    for monomial, coefficient in poly.items():
-        left = list(monomial)
-        for factor in d_factors:
-            if factor not in left:
-                break
-            left.remove(factor)
-        else:
-            if coefficient % d_coefficient == 0:
-                quotient[tuple(left)] = coefficient // d_coefficient
-                continue
-        rest[monomial] = coefficient
-    return quotient, rest
 
 
 def floordiv(a: Expr | int, b: Expr | int) -> Expr:
@@ -164,7 +85,7 @@ def floordiv(a: Expr | int, b: Expr | int) -> Expr:
         return Const(int(a.value) // int(b.value))
     if a == b:
         return ONE
-    quotient, rest = _divide(polynomial(a), b)
+    quotient, rest = divided(polynomial(a), b)
     if quotient:
         remainder = expression(rest)
         if lower_bound(remainder) >= 0 and lower_bound(expression(quotient)) >= 0:
@@ -183,7 +104,7 @@ def mod(a: Expr | int, b: Expr | int) -> Expr:
         return ZERO
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(int(a.value) % int(b.value))
-    quotient, rest = _divide(polynomial(a), b)
+    quotient, rest = divided(polynomial(a), b)
     if quotient:
         remainder = expression(rest)
         if lower_bound(remainder) >= 0 and lower_bound(expression(quotient)) >= 0:
@@ -201,7 +122,7 @@ def ceildiv(a: Expr | int, b: Expr | int) -> Expr:
         return Const(-(-int(a.value) // int(b.value)))
     if a == b:
         return ONE
-    quotient, rest = _divide(polynomial(a), b)
+    quotient, rest = divided(polynomial(a), b)
     if quotient and not rest:
         return expression(quotient)
     return Apply("ceildiv", (a, b), DataType.Index)
@@ -355,7 +276,7 @@ def _mixed_radix_less(a: Expr, b: Expr) -> bool:
             others = list(monomial)
             others.remove(factor)
             step = {tuple(others): coefficient}
-            product = _rejoin(_times(step, polynomial(factor.extent)))
+            product = _rejoin(times(step, polynomial(factor.extent)))
             if product != whole or expression(product) != b:  # seldom equal, quickly compared
                 continue
             radix = expression(step)
@@ -372,7 +293,7 @@ def divides(d: Expr | int, a: Expr | int, facts: Facts = frozenset()) -> bool:
         return True
     if isinstance(a, Const) and isinstance(d, Const):
         return int(a.value) % int(d.value) == 0
-    quotient, rest = _divide(polynomial(a), d)
+    quotient, rest = divided(polynomial(a), d)
     if quotient and not rest:
         return True
     wanted = constant(d)

@@ -100,6 +100,14 @@ class Program:
                 wanted.update(operation.inputs)
         return tuple(reversed(needed))
 
+    def after(self, starts: Callable[[Operation], bool]) -> set[TensorView]:
+        """The tensors that need some operations' results, these among them."""
+        found: set[TensorView] = set()
+        for operation in self.operations:
+            if starts(operation) or any(source in found for source in tensor_inputs(operation)):
+                found.update(operation.outputs)
+        return found
+
     def without(self, operations: Collection[Operation]) -> View:
         """All but some operations, none of which makes what the others need."""
         gone = set(operations)

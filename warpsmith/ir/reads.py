@@ -13,8 +13,9 @@ from typing import Any
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.ir.tensor import Operation, Pair, TensorView, Value
+from warpsmith.ir.tensor import OneResult, Operation, Pair, TensorView, Value
 
 CHECKS = ("place", "place_from_end")
 """Operations that give an index which memory says, and trap where there is no such element: the
@@ -69,7 +70,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Read:
+class Read(OneResult):
     """`output[i...] = source[places(i...)]`, of the part that `i...` is inside of, else `fill`.
 
     No element is inside of two parts. Tensors that are read so lie in global memory; `indices` are
@@ -107,10 +108,6 @@ class Read:
         places = (place for part in self.places for place in part)
         return (*self.sources, *self.indices, *filled, *places, *self.insides)
 
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
-
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         """Those of index tensors: a source is read in an order of its own."""
         if source in self.indices:
@@ -129,7 +126,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
+class Search(OneResult):
     """Numbers that bisection finds in rows, which lie in global memory along a last dimension.
 
     All tensors have one rank; dimensions but the last are those of the result.
@@ -148,10 +145,6 @@ class Search:
     @property
     def inputs(self) -> tuple[Value, ...]:
         return (self.source, self.wanted)
-
-    @property
-    def outputs(self) -> tuple[TensorView, ...]:
-        return (self.output,)
 
     def pairs(self, source: TensorView) -> tuple[Pair, ...]:
         """Those of what is wanted: rows are read in an order of their own."""
@@ -178,7 +171,7 @@ def start_and_step(place: Expr, dimension: int) -> tuple[Expr, int] | None:
     """
     own, step = at(dimension), 0
     rest: Expr = integers.ZERO
-    for factors, coefficient in integers.polynomial(place).items():
+    for factors, coefficient in polynomial(place).items():
         if factors == (own,):
             step = coefficient
         elif any(isinstance(node, Own) for factor in factors for node in factor.walk()):

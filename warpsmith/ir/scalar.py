@@ -8,6 +8,7 @@ otherwise, so floor division and C division agree.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -252,7 +253,7 @@ def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
     if isinstance(expr, Symbol):
         return values[expr.name]
     if isinstance(expr, Apply):
-        return _EVALUATE[expr.op](*(evaluate(arg, values) for arg in expr.args))
+        return OPERATIONS[expr.op](*(evaluate(arg, values) for arg in expr.args))
     raise TypeError(f"{expr!r} is not an integer expression")
 
 
@@ -270,21 +271,14 @@ def is_evaluated(expr: Expr) -> bool:
 
 def _is_evaluated(node: Apply) -> bool:
     narrow = node.op == "cast" and node.dtype in (DataType.Bool, DataType.Int8)
-    return node.op in _EVALUATE and not narrow
+    return node.op in OPERATIONS and not narrow
 
 
-def _product(*factors: int) -> int:
-    result = 1
-    for factor in factors:
-        result *= factor
-    return result
-
-
-_EVALUATE: dict[str, Callable[..., int]] = {
+OPERATIONS: Mapping[str, Callable[..., int]] = {
     "cast": int,
     "sub": lambda a, b: a - b,
     "add": lambda *terms: sum(terms),
-    "mul": _product,
+    "mul": lambda *factors: math.prod(factors),
     "floordiv": lambda a, b: a // b,
     "mod": lambda a, b: a % b,
     "ceildiv": lambda a, b: -(-a // b),
@@ -298,3 +292,4 @@ _EVALUATE: dict[str, Callable[..., int]] = {
     "logical_and": lambda a, b: int(bool(a) and bool(b)),
     "logical_or": lambda a, b: int(bool(a) or bool(b)),
 }
+"""Of integers, what each operation gives."""

@@ -161,6 +161,11 @@ class TensorView:
             return tuple(range(self.rank))
         return tuple(sorted(range(self.rank), key=lambda d: -self.stride_order[d]))  # type: ignore[index]
 
+    def concrete_order(self) -> tuple[int, ...]:
+        """Those of `memory_order` that are no broadcast ones, which have one element."""
+        axes = self.shape_axes
+        return tuple(d for d in self.memory_order() if not axes[d].is_broadcast)
+
     def __repr__(self) -> str:
         return f"{self.name}_{self.dtype.value}[{', '.join(map(repr, self.logical))}]"
 
@@ -170,6 +175,18 @@ Value = TensorView | Expr
 
 Pair = tuple[IterDomain, IterDomain]
 """(axis of a producer, root axis of the consumer) that are one iteration."""
+
+
+class OneResult:
+    """An operation with one result."""
+
+    __slots__ = ()
+
+    output: TensorView
+
+    @property
+    def outputs(self) -> tuple[TensorView, ...]:
+        return (self.output,)
 
 
 class Operation(Protocol):

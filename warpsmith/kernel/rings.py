@@ -274,26 +274,6 @@ class Await(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class StartClock(Statement, orders=Orders.NOTHING):
-    """Each thread notes the time, from which `AwaitClock` counts."""
-
-    words = "start the clock"
-
-
-@dataclass(frozen=True, slots=True)
-class AwaitClock(Statement):
-    """Wait until `times` times so many nanoseconds are over since `StartClock`.
-
-    It orders nothing, and always ends. No time at all is over at once.
-    """
-
-    words = "await {times} times {nanoseconds} ns on the clock"
-
-    times: Expr = field(metadata=expression())
-    nanoseconds: int = field(metadata=plain())
-
-
-@dataclass(frozen=True, slots=True)
 class ArriveByWarp(Statement):
     """Each warp arrives, through one thread, once all its threads are done with a stage."""
 

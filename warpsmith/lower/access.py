@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from warpsmith.errors import InternalError, ScheduleError
@@ -11,41 +11,10 @@ from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.strides import strides
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.lower.threads import Threads
-
-
-def stride_symbol(tensor: TensorView, dimension: int) -> Symbol:
-    """Run-time stride of a dimension, in elements."""
-    return Symbol(f"{tensor.name}_stride{dimension}", low=0)
-
-
-def stride_symbols(tensor: TensorView) -> tuple[Symbol, ...]:
-    """The run-time strides of a global tensor."""
-    return tuple(
-        stride_symbol(tensor, dimension)
-        for dimension, axis in enumerate(tensor.shape_axes)
-        if not tensor.contiguity[dimension] and not axis.is_broadcast
-    )
-
-
-def strides(tensor: TensorView, extents: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Stride of each dimension of a global tensor, in elements, given the dimensions' extents.
-
-    Contiguous dimensions have the product of the faster extents, the others a run-time symbol.
-    Broadcast dimensions have 0.
-    """
-    result: list[Expr] = [integers.ZERO] * tensor.rank
-    expected: Expr = integers.ONE
-    for dimension in reversed(tensor.memory_order()):
-        if tensor.shape_axes[dimension].is_broadcast:
-            continue
-        contiguous = tensor.contiguity[dimension]
-        own = expected if contiguous else stride_symbol(tensor, dimension)
-        result[dimension] = own
-        expected = integers.mul(own, extents[dimension])
-    return tuple(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +100,13 @@ class Access:
     def _extent(self, axis: IterDomain) -> Expr:
         if axis.is_broadcast:
             return integers.ONE
-        return self._domains.extent(self._domains.group(axis))
+        return self._domains.extent_of(axis)
 
     def allocated(self, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
         """Element index in a local or shared buffer that holds the axes `layout`, row-major."""
         index: Expr = integers.ZERO
         for position, axis in enumerate(layout):
-            extent = self._domains.extent(self._domains.group(axis))
+            extent = self._domains.extent_of(axis)
             if tensor.padding and position == len(layout) - 1:
                 extent = integers.add(extent, tensor.padding)
             index = integers.add(integers.mul(index, extent), self.axis(axis))
@@ -175,7 +144,7 @@ class Access:
         conditions = []
         for axis in self.output.loop:
             if axis.parallel.is_thread:
-                extent = self._domains.extent(self._domains.group(axis))
+                extent = self._domains.extent_of(axis)
                 if extent != self._threads.extents[axis.parallel]:
                     conditions.append(integers.less(self._threads.symbols[axis.parallel], extent))
         return integers.conjunction(*conditions)

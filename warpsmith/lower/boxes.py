@@ -8,6 +8,7 @@ from operator import itemgetter
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.polynomials import expression, polynomial
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.tiles import TileDim
@@ -112,7 +113,7 @@ def _contiguous(slow: MemoryDim, fast: MemoryDim) -> bool:
 def steps_of(index: Expr, lanes: list[Symbol]) -> dict[Symbol, int] | None:
     """By how much the index grows with each loop that it depends on; None where not linearly."""
     found: dict[Symbol, int] = {}
-    for monomial, coefficient in integers.polynomial(index).items():
+    for monomial, coefficient in polynomial(index).items():
         used = [lane for lane in lanes if any(lane in factor.walk() for factor in monomial)]
         if not used:
             continue
@@ -148,6 +149,6 @@ def _box(lanes: list[Symbol]) -> int | Expr:
 
 def without(index: Expr, lanes: list[Symbol]) -> Expr:
     """The index where all of these loops are at 0."""
-    terms = integers.polynomial(index).items()
+    terms = polynomial(index).items()
     kept = {m: c for m, c in terms if not any(lane in f.walk() for f in m for lane in lanes)}
-    return integers.expression(kept)
+    return expression(kept)

@@ -15,9 +15,9 @@ from warpsmith.ir.exprs import Matmul, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.readers import Readers, readers_of
-from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView, Value
-from warpsmith.kernel.nodes import Buffer, Element
+from warpsmith.kernel.nodes import Buffer, Element, For, Statement, Store
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.layouts.swizzle import HARDWARE
@@ -135,7 +135,7 @@ class Buffers:
         return Access(self.domains, self.threads, operation, self._derivations[key])
 
     def extent(self, axis: IterDomain) -> Expr:
-        return self.domains.extent(self.domains.group(axis))
+        return self.domains.extent_of(axis)
 
     def own(self, access: Access, output: TensorView | None = None) -> Expr:
         """Index of the operation's own element in the output's buffer."""
@@ -269,3 +269,11 @@ def constant_of(expr: Expr) -> int:
     if value is None:
         raise InternalError(f"{expr!r} should be a constant")
     return value
+
+
+def filled(buffer: Buffer, value: Expr) -> Statement:
+    """Every element of a register buffer becomes one value."""
+    if buffer.size == integers.ONE:
+        return Store(buffer, integers.ZERO, value)
+    symbol = Symbol("e", extent=buffer.size)
+    return For(symbol, buffer.size, (Store(buffer, symbol, value),), unroll=True)

@@ -10,10 +10,10 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.reads import Own
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.strides import stride_symbols
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
-from warpsmith.lower.access import stride_symbols
 from warpsmith.lower.agents import block_of, budgets_of
 from warpsmith.lower.block_order import block_order, numbered
 from warpsmith.lower.buffers import Buffers

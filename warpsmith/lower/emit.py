@@ -26,6 +26,7 @@ from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.pipelines import Drain, Fill
 from warpsmith.lower.access import Access
+from warpsmith.lower.across_threads import AcrossThreads
 from warpsmith.lower.buffers import Buffers, is_parallel
 from warpsmith.lower.changes import Changes
 from warpsmith.lower.fills import copies, is_tensorized
@@ -48,8 +49,9 @@ class Emitter:
     def __init__(self, buffers: Buffers, vectors: Vectorizer) -> None:
         self._buffers = buffers
         self._predicates = Predicates(self._buffers)
-        self._reductions = Reductions(self._buffers, self._predicates)
-        self._scans = Scans(self._buffers, self._reductions)
+        across = AcrossThreads(self._buffers, self._predicates)
+        self._reductions = Reductions(self._buffers, self._predicates, across)
+        self._scans = Scans(self._buffers, across)
         self._vector_copies = VectorCopies(self._buffers, self._predicates, vectors)
         self._reads = Reads(self._buffers, self._predicates, vectors)
         self._tiles = TileCopies(self._buffers, self._predicates)
@@ -158,9 +160,7 @@ class Emitter:
         return rest[0].parallel is ParallelType.vectorize
 
     def _is_short(self, axis: IterDomain) -> bool:
-        return not axis.parallel.is_thread and isinstance(
-            self._buffers.domains.extent(self._buffers.domains.group(axis)), Const
-        )
+        return not axis.parallel.is_thread and isinstance(self._buffers.extent(axis), Const)
 
     def emit(self, operation: Operation, indices: list[Expr]) -> list[Statement]:
         """Statements of an operation whose outer loop indices are given."""

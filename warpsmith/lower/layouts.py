@@ -110,7 +110,7 @@ def _check_tells_apart(
 
 def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
     """Elements of a local or shared buffer with that layout."""
-    extents = [domains.extent(domains.group(axis)) for axis in layout]
+    extents = [domains.extent_of(axis) for axis in layout]
     if tensor.padding and extents:
         extents[-1] = integers.add(extents[-1], tensor.padding)
     size = integers.mul(*extents) if extents else integers.ONE

@@ -136,7 +136,7 @@ class Nests:
         if all(self._skips_loop(op, a, depth) for op, a in zip(nest, axes, strict=True)):
             return self._inside(nest, depth, opened, integers.ZERO)
         parallel = self._parallel_type(nest, axes, depth)
-        extent = self._domains.extent(self._domains.group(axes[0]))
+        extent = self._domains.extent_of(axes[0])
         if extent == integers.ONE:
             return self._inside(nest, depth, opened, integers.ZERO)
         if parallel is ParallelType.grid_x and self._block is not None:

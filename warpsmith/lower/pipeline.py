@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreAsync
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel
@@ -24,7 +25,7 @@ from warpsmith.kernel.pipelines import (
     Wait,
 )
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, PackRegisters
-from warpsmith.kernel.rings import AwaitClock, AwaitCopies, CommitCopies, StartClock
+from warpsmith.kernel.rings import AwaitCopies, CommitCopies
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names

@@ -11,7 +11,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
+from warpsmith.kernel.nodes import Buffer, If, Statement
 from warpsmith.kernel.products import (
     Fragment,
     MatrixRegisters,
@@ -26,7 +26,7 @@ from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.boxes import without
-from warpsmith.lower.buffers import Buffers, constant_of
+from warpsmith.lower.buffers import Buffers, constant_of, filled
 from warpsmith.lower.matrices import lanes_of, wrong_threads
 from warpsmith.lower.walked import layout_of
 from warpsmith.targets.atoms import ATOMS, Atom, Unit
@@ -49,9 +49,7 @@ class Products:
             for axis in operation.output.loop
             if axis.is_reduction and axis.parallel is not ParallelType.mma
         ]
-        symbol = Symbol("e", extent=buffer.size)
-        zero = Store(buffer, symbol, Const(0, buffer.dtype))
-        zeros = For(symbol, buffer.size, (zero,), unroll=True)
+        zeros = filled(buffer, Const(0, buffer.dtype))
         if atom is not None and not atom.is_asynchronous:
             return [zeros]
         count = integers.mul(*steps) if steps else integers.ONE

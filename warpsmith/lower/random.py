@@ -12,6 +12,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Iota, Move, Pointwise
 from warpsmith.ir.integers import Facts
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.lower.access import Access
@@ -77,7 +78,7 @@ def divided(number: Expr, by: int, facts: Facts) -> tuple[Expr, Expr]:
     """
     quotient: list[Expr] = []
     left: list[Expr] = []
-    for monomial, coefficient in integers.polynomial(number).items():
+    for monomial, coefficient in polynomial(number).items():
         missing = by // math.gcd(by, coefficient)
         known = next((f for f in monomial if integers.divides(missing, f, facts)), None)
         if missing == 1:

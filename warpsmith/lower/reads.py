@@ -7,10 +7,11 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.reads import CHECKS, Part, Read, Search, at, chosen
 from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
+from warpsmith.ir.strides import strides
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import CopyVector, Element, For, If, Let, Statement, Store
-from warpsmith.lower.access import Access, strides
+from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.vectors import Vectorizer
@@ -110,14 +111,18 @@ class Reads:
             return [store]
         return [For(lane, Const(_width(lane)), (store,), unroll=True)]
 
+    def _chosen(self, operation: Read, access: Access) -> dict[Expr, Expr]:
+        """The elements of the indices, by what stands for them in places."""
+        return {
+            chosen(k, index.dtype): self._buffers.read(access, index)
+            for k, index in enumerate(operation.indices)
+        }
+
     def _checked(
         self, operation: Read, access: Access, number: int
     ) -> tuple[list[Statement], dict[Expr, Expr]]:
         """Names of the indices that memory says, by the expressions that check them."""
-        elements: dict[Expr, Expr] = {
-            chosen(k, index.dtype): self._buffers.read(access, index)
-            for k, index in enumerate(operation.indices)
-        }
+        elements = self._chosen(operation, access)
         checks = dict.fromkeys(
             node
             for place in operation.places[number]
@@ -158,10 +163,7 @@ class Reads:
 
     def _inside(self, operation: Read, access: Access, inside: Expr, lane: Symbol | None) -> Expr:
         """Where a part is read; in all lanes of a vector, or in none."""
-        elements: dict[Expr, Expr] = {
-            chosen(k, index.dtype): self._buffers.read(access, index)
-            for k, index in enumerate(operation.indices)
-        }
+        elements = self._chosen(operation, access)
         found = substitute(inside, {**elements, **_indices(operation, access)})
         if lane is None:
             return found

@@ -12,19 +12,19 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Scan
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.scans import ScanLoops, scan_loops
-from warpsmith.kernel.nodes import Buffer, Declare, For, Statement, Store
+from warpsmith.kernel.nodes import Buffer, Declare, For, Statement
 from warpsmith.kernel.reductions import ScanElements
 from warpsmith.kernel.scratch import block_scan_scratch, state_room
-from warpsmith.lower.buffers import Buffers, constant_of
-from warpsmith.lower.reductions import Reductions
+from warpsmith.lower.across_threads import AcrossThreads
+from warpsmith.lower.buffers import Buffers, constant_of, filled
 
 
 class Scans:
     """Makes the scans of one kernel."""
 
-    def __init__(self, buffers: Buffers, reductions: Reductions) -> None:
+    def __init__(self, buffers: Buffers, across: AcrossThreads) -> None:
         self._buffers = buffers
-        self._reductions = reductions
+        self._across = across
 
     def loops(self, operation: Scan) -> ScanLoops:
         return scan_loops(operation, self._buffers.domains)
@@ -33,25 +33,19 @@ class Scans:
         """States of nothing, which iterations of serial loops carry from one to the next."""
         result: list[Statement] = []
         for state, start in zip(self._states(operation), operation.carry.identity, strict=True):
-            result.append(Declare(state))
-            if state.size == integers.ONE:
-                result.append(Store(state, integers.ZERO, start))
-                continue
-            symbol = Symbol("e", extent=state.size)
-            result.append(For(symbol, state.size, (Store(state, symbol, start),), unroll=True))
+            result += [Declare(state), filled(state, start)]
         return result
 
     def emit(self, operation: Scan, indices: list[Expr]) -> list[Statement]:
         """Copy a thread's elements into the result's buffers, then scan them in place."""
         output, loops = operation.output, self.loops(operation)
-        statements = self._reductions.parts(operation, indices)
+        statements = self._across.parts(operation, indices)
         beside = {
             p: Symbol(f"r{p}", extent=self._buffers.extent(output.loop[p])) for p in loops.beside
         }
         places = range(len(indices), len(output.loop))
         firsts = [
-            beside[p] if p in beside else self._reductions.first_index(output.loop[p])
-            for p in places
+            beside[p] if p in beside else self._across.first_index(output.loop[p]) for p in places
         ]
         access = self._buffers.access(operation, [*indices, *firsts])
         inside = [output.loop[p] for p in places if p not in beside]

@@ -16,6 +16,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import Group
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import Operation
@@ -109,7 +110,7 @@ class Skips:
         whole_index = derivation.index(whole)
         while isinstance(whole_index, Apply) and whole_index.op == "floordiv":
             whole_index = whole_index.args[0]  # falls nowhere if this does not
-        index = integers.polynomial(whole_index)
+        index = polynomial(whole_index)
         symbols = {self._symbol(axis, position) for position, axis in enumerate(loops)}
         linear = {(symbol,) for symbol in symbols}
         if any(symbols.intersection(_parts(monomial)) for monomial in index.keys() - linear):

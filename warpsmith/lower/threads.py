@@ -115,7 +115,7 @@ def find_threads(
         for axis in operation.outputs[0].loop:
             if not axis.parallel.is_thread:
                 continue
-            extent = domains.extent(domains.group(axis))
+            extent = domains.extent_of(axis)
             known = extents.get(axis.parallel)
             extents[axis.parallel] = extent if known is None else integers.maximum(known, extent)
     _check_cluster(extents)

@@ -13,28 +13,20 @@ from warpsmith.ir.exprs import Matmul, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import looks_up
 from warpsmith.ir.reads import Read, start_and_step
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.strides import strides
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
-from warpsmith.lower.access import Access, MemoryDim, strides
-from warpsmith.lower.boxes import MAX_RANK, Box, extent_of, without
+from warpsmith.lower.access import Access, MemoryDim
+from warpsmith.lower.boxes import Box, extent_of, without
 from warpsmith.lower.buffers import Buffers, constant_of
+from warpsmith.lower.feasible import feasible
 from warpsmith.lower.pipelines.multicast import sharing
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.rings import CHUNK_BYTES
 from warpsmith.targets.atoms import WGMMA
-
-MAX_BOX = 256
-MAX_STEP = 8
-"""Elements that the box of a tensor map spans along each dimension, and how far apart those that it
-takes may lie (CUDA driver API)."""
-
-TENSOR_START = 128
-BULK_START = CHUNK_BYTES
-"""Bytes that a copy's place in shared memory is a multiple of, with a tensor map and without (PTX
-ISA, "cp.async.bulk")."""
 
 
 class TileCopies:
@@ -64,11 +56,11 @@ class TileCopies:
         if stores:
             place = self._buffers.index_row_major(access, source)
             dims: list[tuple[MemoryDim, ...]] = [(dim,) for dim in access.output_dims()]
-            order = [d for d in output.memory_order() if not output.shape_axes[d].is_broadcast]
+            order = output.concrete_order()
         else:
             place = self._buffers.own_row_major(access, output)
             dims = _read_dims(access, operation, source)
-            order = [d for d in source.memory_order() if not source.shape_axes[d].is_broadcast]
+            order = source.concrete_order()
         ranks = {d: rank for rank, d in enumerate(sorted(order))}
         in_order = [dim for d in order for dim in dims[ranks[d]]]
         tile = Box.of(output, in_order, lanes)
@@ -102,7 +94,7 @@ class TileCopies:
         if self._buffers.rings.has_head(output):
             return [self._in_chunks(copy, output, memory, self._buffers.head(start, output))]
         loops = {each for index in indices for each in index.walk() if isinstance(each, Symbol)}
-        copy = self._feasible(copy, output, memory, loops)
+        copy = feasible(copy, output, memory, loops, self._buffers)
         if not stores:
             self._note_sharing(copy, shared)
         return [copy]
@@ -204,68 +196,6 @@ class TileCopies:
                 "without padding",
             )
 
-    def _feasible(
-        self, copy: TileCopy, output: TensorView, memory: TensorView, loops: set[Symbol]
-    ) -> TileCopy:
-        """The copy with what its unit needs noted, or left to the threads where it cannot be."""
-        size = memory.dtype.size
-        fastest = copy.dims[-1]
-        if copy.how is LoadStoreOpType.tma:
-            _check_box(copy, output, size)
-        elif any(dim.box != 1 for dim in copy.dims[:-1]) or fastest.step > 1:
-            raise ScheduleError(
-                f"{output.name} is copied by bulk, and its tile {[d.box for d in copy.dims]} is "
-                "not contiguous in memory",
-                code="WS0298",
-                remedy="bind one loop to tma, or copy by LoadStoreOpType.tma",
-            )
-        made, alignment = self._buffers.made, self._buffers.rings.alignment(output)
-        start = TENSOR_START if copy.how is LoadStoreOpType.tma else BULK_START
-        needed, row = self._needed(copy, size, loops), integers.mul(fastest.size, size)
-        if fastest.stride != integers.ONE or fastest.step > 1:
-            why = f"neighbours in {memory.name}'s fastest dimension are not adjacent in memory"
-            alignment = size
-        elif needed is None:
-            why = f"tiles of {memory.name} do not start and end at multiples of 16 bytes"
-            alignment = size
-        elif not integers.divides(start // size, copy.index, self._buffers.facts):
-            why = (
-                f"tiles lie in {copy.shared.name} at places that are not multiples of {start} bytes"
-            )
-            alignment = size
-        else:
-            why = f"addresses in {memory.name} are multiples of {alignment} bytes, and TMA takes 16"
-            made.needs[output.name] = TileNeeds(output.name, memory.name, tuple(needed), row)
-        if alignment >= 16:
-            return copy
-        made.left_to_threads[output.name] = why
-        return _by_threads(copy, size, alignment)
-
-    def _needed(self, copy: TileCopy, size: int, loops: set[Symbol]) -> list[Expr] | None:
-        """Bytes that must be multiples of 16; None where no launch can make them so.
-
-        A tile starts at a sum: each term is to be such a multiple in every turn of the loops.
-        """
-        *outer, fastest = copy.dims
-        wanted = [integers.mul(d.stride, size) for d in outer]
-        for term, coefficient in integers.polynomial(fastest.first).items():
-            known = (factor for factor in term if loops.isdisjoint(factor.walk()))
-            wanted.append(integers.mul(*known, coefficient * size))
-        if copy.how is LoadStoreOpType.bulk:
-            wanted.append(integers.mul(fastest.box, size))
-            whole = isinstance(copy.inside, Const)
-            wanted.append(integers.mul(copy.inside if whole else fastest.size, size))
-        elif copy.stores:  # whole chunks are written, and so what shares one with a row's end
-            wanted.append(integers.mul(fastest.size, size))
-        unknown: list[Expr] = []
-        for amount in wanted:
-            if integers.divides(16, amount, self._buffers.facts):
-                continue
-            if isinstance(amount, Const):
-                return None
-            unknown.append(amount)
-        return unknown
-
 
 def _read_dims(
     access: Access, operation: Operation, source: TensorView
@@ -330,62 +260,6 @@ def _inside(output: TensorView, tile: Box, bounds: list[Expr]) -> Expr:
     if not any(_touches(bound, [*tile.fastest]) for bound in bounds):
         return integers.index(fastest.box)
     return integers.minimum(integers.sub(fastest.size, fastest.first), fastest.box)
-
-
-def _check_box(copy: TileCopy, output: TensorView, size: int) -> None:
-    """Refuse a box that no tensor map can have."""
-    boxes = [dim.length for dim in copy.dims]
-    reason = remedy = ""
-    if len(boxes) > MAX_RANK:
-        reason = f"has {len(boxes)} dimensions, and a tensor map {MAX_RANK}"
-        remedy = "leave dimensions contiguous, so that they can be joined"
-    elif any(dim.step > MAX_STEP for dim in copy.dims):
-        step = max(dim.step for dim in copy.dims)
-        reason = f"takes every {step}th index of a dimension, and TMA every {MAX_STEP}th"
-        remedy = f"bind loops to tma that step by {MAX_STEP} or less"
-    elif any(_span(dim) > MAX_BOX for dim in copy.dims):
-        reason = f"spans {max(map(_span, copy.dims))} elements of a dimension, and a box {MAX_BOX}"
-        remedy = f"split loops by {MAX_BOX} or less before binding them to tma"
-    if reason:
-        raise ScheduleError(
-            f"the box {boxes} of {output.name} {reason} at most",
-            code="WS0258",
-            remedy=remedy,
-        )
-    inner = boxes[-1] * size
-    if inner % 16:
-        raise ScheduleError(
-            f"the rows of the box {boxes} of {output.name} have {inner} bytes",
-            code="WS0259",
-            remedy="bind a fastest loop of a multiple of 16 bytes to tma",
-        )
-    if copy.swizzle and inner != copy.swizzle:
-        raise ScheduleError(
-            f"the rows of the box {boxes} of {output.name} have {inner} bytes, and its swizzle "
-            f"permutes rows of {copy.swizzle}",
-            code="WS0260",
-            remedy=f"bind a fastest loop of {copy.swizzle // size} elements to tma",
-        )
-
-
-def _span(dim: TileDim) -> int:
-    """Elements of a dimension that the driver counts for the box."""
-    return dim.length * dim.step
-
-
-def _by_threads(copy: TileCopy, size: int, alignment: int) -> TileCopy:
-    """The copy as all threads of the block make it, in pieces of `alignment` bytes or fewer."""
-    fastest = copy.dims[-1]
-    width = max(alignment, size)
-    while width > size and (
-        fastest.step > 1
-        or not integers.divides(width, integers.mul(fastest.box, size))
-        or not integers.divides(width // size, fastest.first)
-    ):
-        width //= 2
-    loads = width >= 4 and not copy.stores
-    how = LoadStoreOpType.cp_async if loads else LoadStoreOpType.set
-    return replace(copy, how=how, width=width)
 
 
 def share_less(copy: TensorView, shared: TensorView, depth: int) -> str:

@@ -43,7 +43,7 @@ class VectorCopies:
                 remedy="vectorize its cache_before or cache_after",
             )
         axis = output.loop[-1]
-        extent = self._buffers.domains.extent(self._buffers.domains.group(axis))
+        extent = self._buffers.extent(axis)
         width = integers.constant(extent)
         if width is None:
             raise ScheduleError(

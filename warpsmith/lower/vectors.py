@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.integers import Facts
+from warpsmith.ir.polynomials import expression, polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 
 
@@ -75,8 +76,8 @@ class Vectorizer:
 
     def require(self, expr: Expr, width: int) -> bool:
         """Whether `expr` is a multiple of `width`, if need be by requiring it of parameters."""
-        for monomial, coefficient in integers.polynomial(expr).items():
-            term = integers.expression({monomial: coefficient})
+        for monomial, coefficient in polynomial(expr).items():
+            term = expression({monomial: coefficient})
             if integers.divides(width, term, self._facts):
                 continue
             held = [factor for factor in monomial if self._is_parameter(factor)]

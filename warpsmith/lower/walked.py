@@ -7,6 +7,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from warpsmith.ir import integers
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.layouts.layout import Layout, Piece, Place
@@ -69,7 +70,7 @@ def _steps(expr: Expr, lane: Symbol) -> set[Fraction]:
         assert isinstance(expr, Apply)
         inner = _steps(expr.args[0], lane)
         return {each / divisor for each in inner} if expr.op == "floordiv" else inner
-    terms = integers.polynomial(expr).items()
+    terms = polynomial(expr).items()
     return {
         coefficient * each
         for monomial, coefficient in terms

@@ -25,6 +25,7 @@ from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its 
 from warpsmith.ops.pointwise import __all__ as _pointwise
 from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv, outer
 from warpsmith.ops.random import dropout, normal, uniform
+from warpsmith.ops.rearranging import cat, flip, pad, roll, stack
 from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, welford
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.scaled import scaled_matmul
@@ -49,19 +50,7 @@ from warpsmith.ops.shape import (
     stride_order,
     transpose,
 )
-from warpsmith.ops.slicing import (
-    cat,
-    chunk,
-    flip,
-    narrow,
-    pad,
-    roll,
-    select,
-    slice,
-    split,
-    stack,
-    unbind,
-)
+from warpsmith.ops.slicing import chunk, narrow, select, slice, split, unbind
 from warpsmith.ops.sorting import argsort, count_up_to, nth_parted, sort, topk
 
 __all__ = [

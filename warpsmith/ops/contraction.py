@@ -20,7 +20,7 @@ from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import reductions
 from warpsmith.ops.broadcasting import add_axes, axis_of
-from warpsmith.ops.elementwise import apply
+from warpsmith.ops.elementwise import tensor_of
 from warpsmith.ops.pointwise import set as copy
 from warpsmith.ops.promotion import check_tensor_type, converted_tensor, rounded, unrounded
 from warpsmith.ops.shape import permute
@@ -128,9 +128,7 @@ def finished(op: str, tensor: TensorView, dtype: DataType | None) -> TensorView:
 def multiplied(a: TensorView, b: TensorView) -> TensorView:
     """The elementwise product, in the type that sums of such products have."""
     wide = a.dtype.compute
-    result = apply("mul", converted_tensor(a, wide), converted_tensor(b, wide))
-    assert isinstance(result, TensorView)
-    return result
+    return tensor_of("mul", converted_tensor(a, wide), converted_tensor(b, wide))
 
 
 def summed(a: TensorView, b: TensorView, dims: int | Sequence[int]) -> TensorView:

@@ -29,7 +29,7 @@ from warpsmith.ops.contraction import (
     result_of,
     summed,
 )
-from warpsmith.ops.elementwise import apply
+from warpsmith.ops.elementwise import tensor_of
 from warpsmith.ops.promotion import converted_tensor, rounded
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.shape import expand, permute, squeeze
@@ -138,8 +138,7 @@ def _paired(a: _Term, b: _Term, kept: frozenset[Label], precision: Precision) ->
             a, b = _of_one_type(a, b)
         a, b = a.without_ones(), b.without_ones()
         order = _merged(a.labels, b.labels)
-        tensor = apply("mul", a.spread(order), b.spread(order))
-        assert isinstance(tensor, TensorView)
+        tensor = tensor_of("mul", a.spread(order), b.spread(order))
         return _Term(tensor, order, declared, True)
     a, b = _of_one_type(a, b)
     for term in (a, b):

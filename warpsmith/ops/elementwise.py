@@ -51,6 +51,13 @@ def apply(name: str, *operands: object) -> Value:
     return rounded(output, result)
 
 
+def tensor_of(name: str, *operands: object) -> TensorView:
+    """`apply` where one of the operands is a tensor."""
+    result = apply(name, *operands)
+    assert isinstance(result, TensorView)
+    return result
+
+
 def _in_range(value: Value) -> Value:
     """A number beside tensors of Int8 as one, as PyTorch has it; constants must fit."""
     return arithmetic.convert(value, DataType.Int8) if isinstance(value, Expr) else value

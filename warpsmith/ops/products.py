@@ -26,7 +26,7 @@ from warpsmith.ops.contraction import (
     result_of,
     summed,
 )
-from warpsmith.ops.elementwise import apply
+from warpsmith.ops.elementwise import tensor_of
 from warpsmith.ops.factories import full
 from warpsmith.ops.promotion import rounded, unrounded
 from warpsmith.ops.shape import broadcast, transpose
@@ -151,9 +151,7 @@ def outer(a: TensorView, b: TensorView, *, dtype: DataType | None = None) -> Ten
     first, second = as_tensor(a, "outer"), as_tensor(b, "outer")
     for tensor in (first, second):
         check_rank("outer", tensor, 1)
-    result = apply("mul", broadcast(first, (False, True)), second)
-    assert isinstance(result, TensorView)
-    return finished("outer", result, dtype)
+    return finished("outer", tensor_of("mul", broadcast(first, (False, True)), second), dtype)
 
 
 def _check_dimensions(op: str, *tensors: TensorView) -> None:
@@ -204,9 +202,7 @@ def _added(op: str, given: TensorView, made: TensorView, beta: Scalar, alpha: Sc
     for part in (made, second, first):
         if part is not addend:
             _keep_wide(part)
-    total = apply("add", second, first)
-    assert isinstance(total, TensorView)
-    return total
+    return tensor_of("add", second, first)
 
 
 def _scaled(op: str, name: str, tensor: TensorView, factor: Scalar) -> TensorView | None:
@@ -220,9 +216,7 @@ def _scaled(op: str, name: str, tensor: TensorView, factor: Scalar) -> TensorVie
         )
     if isinstance(number, Const) and number.value in (0, 1):
         return tensor if number.value else None
-    result = apply("mul", tensor, number)
-    assert isinstance(result, TensorView)
-    return result
+    return tensor_of("mul", tensor, number)
 
 
 def _check_added_type(op: str, addend: TensorView, made: TensorView) -> None:
@@ -273,9 +267,7 @@ def _biased(result: TensorView, weight: TensorView, bias: TensorView) -> TensorV
             remedy="a bias has as many elements as the weight has rows",
         )
     _keep_wide(result)
-    total = apply("add", result, given)
-    assert isinstance(total, TensorView)
-    return total
+    return tensor_of("add", result, given)
 
 
 def _keep_wide(tensor: TensorView) -> None:

@@ -17,7 +17,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.broadcasting import add_axes
-from warpsmith.ops.elementwise import apply
+from warpsmith.ops.elementwise import apply, tensor_of
 from warpsmith.ops.factories import full, full_like
 from warpsmith.ops.pointwise import set as copy
 from warpsmith.ops.promotion import cast_tensor, check_tensor_type, converted_tensor, rounded
@@ -63,7 +63,7 @@ def mean(
     reduced = dimensions(tensor, dims, "mean")
     total = sum(converted_tensor(tensor, result.compute), reduced, keepdim)
     count = arithmetic.convert(_count(tensor, reduced), total.dtype)
-    return rounded(_tensor(apply("div", total, count)), result)
+    return rounded(tensor_of("div", total, count), result)
 
 
 def var(
@@ -81,11 +81,11 @@ def var_mean(
     _check_float("var_mean", tensor, tensor.dtype)
     reduced = dimensions(tensor, dims, "var_mean")
     average, deviation = _moments(tensor, reduced)
-    variance = _tensor(apply("div", deviation, _corrected(tensor, reduced, correction)))
+    variance = tensor_of("div", deviation, _corrected(tensor, reduced, correction))
     if not all(isinstance(tensor.shape_axes[d].extent, Const) for d in reduced):
         count = arithmetic.convert(_count(tensor, reduced), average.dtype)
         whole = apply("div", count, count)  # 1, or NaN for the mean of nothing
-        average = _tensor(apply("mul", average, whole))
+        average = tensor_of("mul", average, whole)
     flags = _flags(tensor, reduced, keepdim)
     return (
         rounded(add_axes(variance, flags), tensor.dtype),
@@ -190,7 +190,7 @@ def _moments(tensor: TensorView, reduced: Sequence[int]) -> tuple[TensorView, Te
     source = converted_tensor(tensor, tensor.dtype.compute)
     narrow, left = _without_ones(source, reduced)
     if not left:
-        return copy(narrow), _tensor(apply("sub", narrow, narrow))  # NaN where it is not finite
+        return copy(narrow), tensor_of("sub", narrow, narrow)  # NaN where it is not finite
     fusion, dtype = Fusion.of(narrow), narrow.dtype
     mean, m2, count = (fusion.tensor(dtype, _axes(narrow, left)) for _ in range(3))
     lifted = (narrow, Const(0, dtype), Const(1, dtype))
@@ -245,8 +245,3 @@ def _check_float(op: str, tensor: TensorView, dtype: DataType) -> None:
             code="WS0118",
             remedy="cast it to one of Double, Float, Half, BFloat16",
         )
-
-
-def _tensor(value: object) -> TensorView:
-    assert isinstance(value, TensorView)
-    return value

@@ -11,7 +11,7 @@ from warpsmith.ir.exprs import Precision
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.contraction import check_rank, finished, operands
-from warpsmith.ops.elementwise import apply
+from warpsmith.ops.elementwise import tensor_of
 from warpsmith.ops.products import matmul
 from warpsmith.ops.promotion import converted, converted_tensor, unrounded
 from warpsmith.ops.shape import repeat_interleave
@@ -73,11 +73,10 @@ def scaled_matmul(
     )
     if any(scale.varies_along_k for scale in scales):
         left, right = (converted_tensor(t, DataType.Float) for t in (left, right))
-    result: Value = unrounded(matmul(left, right, precision=precision))
+    result = unrounded(matmul(left, right, precision=precision))
     for scale in scales:
         if not scale.varies_along_k:
-            result = apply("mul", result, scale.spread())
-    assert isinstance(result, TensorView)
+            result = tensor_of("mul", result, scale.spread())
     return finished("scaled_matmul", result, dtype or DataType.Float)
 
 
@@ -150,9 +149,7 @@ class _Scale:
 
     def of_elements(self) -> TensorView:
         """The operand, scaled."""
-        result = apply("mul", converted_tensor(self.operand, DataType.Float), self.spread())
-        assert isinstance(result, TensorView)
-        return result
+        return tensor_of("mul", converted_tensor(self.operand, DataType.Float), self.spread())
 
     def _error(self, what: str, remedy: str) -> DefinitionError:
         return DefinitionError(

@@ -26,11 +26,11 @@ from warpsmith.ops.factories import full, iota
 from warpsmith.ops.masks import check_index
 from warpsmith.ops.promotion import cast_tensor, converted_tensor, rounded
 from warpsmith.ops.reading import own_places, read
+from warpsmith.ops.rearranging import pad
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.rules import CarryRule
 from warpsmith.ops.scans import scan
 from warpsmith.ops.shape import expand, transpose
-from warpsmith.ops.slicing import pad
 from warpsmith.ops.sorting import count_up_to, order_of
 from warpsmith.ops.values import Operand, as_tensor, as_value, dimension, fusion_of
 

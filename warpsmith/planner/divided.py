@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from math import prod
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.part import Part
@@ -58,10 +57,6 @@ def _may_be_faster(candidate: Candidate, problem: Problem) -> tuple[bool, bool]:
         replace(each, products=1, operations=0, draws=False, moved=ONE_RESULT) for each in both
     ]
     joined, parts = (matmul.fastest_first(ways, problem)[0][1] for ways in (works, alone))
-    written = sum(
-        prod(problem.size(axis.extent) for axis in output.value.shape_axes)
-        * output.value.dtype.size
-        for output in fusion.outputs
-    )
+    written = sum(problem.bytes_of(output.value) for output in fusion.outputs)
     apart = count * parts + moved_us(written, problem.target)
     return count > 1 and count * parts < joined, any(work.epilogue) and apart < joined

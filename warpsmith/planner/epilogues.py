@@ -11,7 +11,7 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import stretch_of
-from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.ir.tensor import Operation
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
 from warpsmith.planner.forms import narrow_forms
@@ -300,13 +300,8 @@ def _keeps_elements(
         return operation.kind != "expand" and (reshapes or operation.kind != "reshape")
     if not isinstance(operation, Pointwise):
         return False
-    size = dimensions(operation.output)
-    return all(dimensions(graph.tensors[number]) == size for number in late)
-
-
-def dimensions(tensor: TensorView) -> int:
-    """How many dimensions have elements of their own."""
-    return sum(not axis.is_broadcast for axis in tensor.shape_axes)
+    size = len(operation.output.concrete_order())
+    return all(len(graph.tensors[number].concrete_order()) == size for number in late)
 
 
 def _last_of(graph: Graph, number: int, last: Mapping[int, int]) -> int:

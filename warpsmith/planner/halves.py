@@ -24,7 +24,6 @@ from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.schedulers.matmul.candidates import FEW, few_columns
 from warpsmith.schedulers.matmul.heuristic import Work, counted, fastest_first
 from warpsmith.schedulers.matmul.memory import TMA_BYTES, unfit_rows
-from warpsmith.schedulers.matmul.shape import concrete_order
 from warpsmith.schedulers.matmul_by_threads.model import sizes_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
@@ -63,7 +62,7 @@ def halves_of(graph: Graph, problem: Problem) -> Iterator[int]:
 def _fits(product: Matmul, reads: Sequence[Read], problem: Problem) -> bool:
     """Whether the TMA unit reads both parts of the weight, and what they are multiplied by."""
     size, weight = product.b.dtype.size, product.b
-    fastest = product.axes[1][concrete_order(weight)[-1]]
+    fastest = product.axes[1][weight.concrete_order()[-1]]
     columns = len(product.output.root) - 2
     starts = (start_and_step(read.places[0][columns], columns) for read in reads)
     late = (problem.size(start) * size % TMA_BYTES for start, _ in filter(None, starts))
@@ -124,7 +123,7 @@ def _is_split(graph: Graph, product: Matmul, reads: tuple[Read, ...]) -> bool:
     the TMA unit reads those of the weight.
     """
     columns, (weight, axes) = len(product.output.root) - 2, (product.b, product.axes[1])
-    order = concrete_order(weight)
+    order = weight.concrete_order()
     if columns not in axes or columns in product.axes[0] or weight.definition is not None:
         return False
     for read in reads:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Pointwise
@@ -24,7 +23,7 @@ from warpsmith.planner.prologues import computed_operands
 from warpsmith.schedulers.matmul.applicability import majors
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import unfit_rows
-from warpsmith.schedulers.matmul.shape import concrete_order, memory_of
+from warpsmith.schedulers.matmul.shape import memory_of
 from warpsmith.schedulers.matmul_by_threads.model import product_us, sizes_of
 from warpsmith.schedulers.padding import padded as with_padding
 from warpsmith.schedulers.problem import Problem
@@ -186,7 +185,7 @@ def _is_free(operand: TensorView) -> bool:
 def _fits(product: Matmul, place: int, atom: Atom, problem: Problem) -> bool:
     """Whether the TMA unit and tensor cores take operand 0 or 1 as it lies in memory."""
     operand = memory_of((product.a, product.b)[place])
-    order = concrete_order(operand)
+    order = operand.concrete_order()
     if not order or product.axes[place][order[-1]] not in majors(product, place, atom):
         return False
     return operand.contiguity[order[-1]] is not False and not unfit_rows(operand, problem)
@@ -198,7 +197,7 @@ def _pays(product: Matmul, atom: Atom, copied: list[int], problem: Problem) -> b
     copies = 0.0
     for place in copied:
         operand = (product.a, product.b)[place]
-        elements = prod(problem.size(axis.extent) for axis in operand.shape_axes)
+        elements = problem.elements(operand)
         copies += moved_us(2 * elements * operand.dtype.size, problem.target)
     work = Work(m=m, n=n, k=k, batches=batches, element=atom.size)
     return copies + work.ranked(problem)[0][1] < product_us(product, problem)

@@ -11,7 +11,6 @@ from math import ceil, prod
 
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.crossing import MOST_REPEATED
 from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.matmul.memory import unfit_rows
@@ -49,7 +48,7 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
     by group, and where something as large is made by others than operations on its elements.
     """
     operand = (product.a, product.b)[place]
-    number, size = operand.number, _dimensions(operand)
+    number, size = operand.number, len(operand.concrete_order())
     kept = number in graph.results or len(graph.readers.get(number, ())) != 1
     others = product.a is product.b or product.ends is not None
     if kept or others or number not in graph.maker:
@@ -74,7 +73,7 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
                 if source not in seen:
                     seen.add(source)
                     pending.append(source)
-        elif _dimensions(graph.tensors[tensor]) == size:
+        elif len(graph.tensors[tensor].concrete_order()) == size:
             return None
         else:
             stored.add(tensor)
@@ -93,7 +92,7 @@ def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem
     Computing is taken to add to the time of the product: nobody has timed yet how far they overlap.
     """
     operand = graph.tensors[prologue.operand]
-    elements = _elements(operand, problem)
+    elements = problem.elements(operand)
     counted = sum(isinstance(graph.operations[p], Pointwise) for p in prologue.positions)
     axes, root = set(product.axes[prologue.place]), product.output.root
     others = prod(problem.size(a.extent) for d, a in enumerate(root) if d not in axes)
@@ -121,12 +120,3 @@ def computed_operands(graph: Graph, product: Matmul, problem: Problem) -> frozen
     }
     best = max(saved, key=saved.__getitem__, default=None)
     return frozenset() if best is None or saved[best] <= 0 else frozenset((best,))
-
-
-def _elements(tensor: TensorView, problem: Problem) -> int:
-    return prod(problem.size(axis.extent) for axis in tensor.shape_axes)
-
-
-def _dimensions(tensor: TensorView) -> int:
-    """How many dimensions have elements of their own."""
-    return sum(not axis.is_broadcast for axis in tensor.shape_axes)

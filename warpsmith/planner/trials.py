@@ -18,7 +18,7 @@ from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.divided import divided
-from warpsmith.planner.epilogues import Offers, dimensions
+from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.price import traffic_of
@@ -211,7 +211,7 @@ def _widened(graph: Graph, positions: Iterable[int]) -> Iterator[int]:
     for position in positions:
         output = graph.operations[position].outputs[0]
         for number in graph.sources(position):
-            if dimensions(graph.tensors[number]) < dimensions(output):
+            if len(graph.tensors[number].concrete_order()) < len(output.concrete_order()):
                 maker = graph.maker.get(number)
                 while maker is not None and isinstance(graph.operations[maker], Move):
                     (number,) = graph.sources(maker)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
 from warpsmith.ir import integers
+from warpsmith.ir.polynomials import expression, polynomial
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.nodes import Buffer, Let
 from warpsmith.protocol.accesses import Access, Division
@@ -178,10 +179,10 @@ def _without(index: Expr, places: Set[str], sizes: Set[str]) -> Expr:
     """An index without the terms in which other names than these occur, or sizes alone."""
     kept = {
         monomial: coefficient
-        for monomial, coefficient in integers.polynomial(index).items()
+        for monomial, coefficient in polynomial(index).items()
         if (names := _names(monomial)) <= places | sizes and not (names and names <= sizes)
     }
-    return integers.expression(kept) if kept else integers.ZERO
+    return expression(kept) if kept else integers.ZERO
 
 
 def _names(monomial: tuple[Expr, ...]) -> set[str]:

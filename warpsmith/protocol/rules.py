@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import NoReturn
 
+from warpsmith.errors import CodedRule
 
-class Rule(Enum):
+
+class Rule(CodedRule):
     """What must hold in every interleaving, with the code of the error where it does not."""
 
     DEADLOCK = ("WS0901", "every wait ends")
@@ -32,14 +33,6 @@ class Rule(Enum):
     SCOPE = ("WS0920", "who waits for threads of other blocks waits for the whole cluster")
     NUMBERS = ("WS0921", "a block waits only for blocks of the grid that have started before it")
     CHOICES = ("WS0922", "agents skip alike what memory says is to be skipped")
-
-    @property
-    def code(self) -> str:
-        return str(self.value[0])
-
-    @property
-    def words(self) -> str:
-        return str(self.value[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

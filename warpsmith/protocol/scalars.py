@@ -6,11 +6,10 @@ an expression folds. What is left are loop indices and places of cursors.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.scalar import OPERATIONS, Apply, Const, Expr, Symbol
 from warpsmith.kernel.rings import Cursor
 from warpsmith.protocol.ranges import ANY, RANGES, Range
 
@@ -252,21 +251,7 @@ def _binary(operation: Callable[..., int], a: Scalar, b: Scalar) -> Function:
     return lambda values: int(operation(f(values), g(values)))
 
 
-_OPERATIONS: dict[str, Callable[..., int]] = {
-    "cast": int,
-    "sub": lambda a, b: a - b,
-    "add": lambda *terms: sum(terms),
-    "mul": lambda *factors: math.prod(factors),
-    "floordiv": lambda a, b: a // b,
+_OPERATIONS: Mapping[str, Callable[..., int]] = {
+    **OPERATIONS,
     "divide": lambda a, b, magic, shift: a // b,
-    "mod": lambda a, b: a % b,
-    "ceildiv": lambda a, b: -(-a // b),
-    "xor": lambda a, b: a ^ b,
-    "where": lambda condition, a, b: a if condition else b,
-    "minimum": min,
-    "maximum": max,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "eq": lambda a, b: a == b,
-    "logical_or": lambda a, b: bool(a) or bool(b),
 }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from warpsmith.ir import integers
+from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.caches import cache_after, cache_before
+from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.pointwise.applicability import uses_agree
 from warpsmith.schedulers.problem import Problem
 
@@ -117,11 +118,18 @@ def _detach(fusion: Fusion, output: TensorView) -> TensorView:
     return copy
 
 
+def vectorize(caches: Iterable[Cached], names: Collection[str]) -> None:
+    """Have the accesses of so named tensors be vectors, along the innermost loop of each."""
+    for cached in caches:
+        if cached.name in names:
+            parallelize(cached.copy, -1, ParallelType.vectorize)
+
+
+def moved(caches: Iterable[Cached], problem: Problem) -> int:
+    """Bytes of all that a kernel reads and writes."""
+    return sum(problem.bytes_of(cached.memory) for cached in caches)
+
+
 def past_l1(caches: tuple[Cached, ...], problem: Problem) -> bool:
     """Whether loads of what is read once are to leave no copy in L1."""
-    moved = sum(
-        problem.size(integers.mul(*(axis.extent for axis in cached.memory.shape_axes)))
-        * cached.memory.dtype.size
-        for cached in caches
-    )
-    return moved <= STREAMING_SHARE * problem.target.l2_bytes
+    return moved(caches, problem) <= STREAMING_SHARE * problem.target.l2_bytes

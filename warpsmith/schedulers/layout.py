@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem, widest_vector
@@ -86,7 +86,7 @@ def find_inner_run(
         for index, (cached, where) in enumerate(zip(caches, positions, strict=True))
     ):
         start -= 1
-    extents = [domains.extent(domains.group(axis)) for axis in axes]
+    extents = [domains.extent_of(axis) for axis in axes]
     chosen = tuple(caches[index] for index in walkers)
     return InnerRun(tuple(axes), start, chosen, integers.mul(*extents[start:]), extents[-1])
 
@@ -94,20 +94,22 @@ def find_inner_run(
 def _positions(domains: DomainMap, axes: Sequence[IterDomain], cached: Cached) -> list[int | None]:
     """For each concrete dimension of the tensor in memory order, its place among `axes`."""
     place = {domains.group(axis): index for index, axis in enumerate(axes)}
-    mirror = cached.copy
-    found: list[int | None] = []
-    for dimension in cached.memory.memory_order():
-        axis = mirror.shape_axes[dimension]
-        if not cached.memory.shape_axes[dimension].is_broadcast:
-            found.append(place.get(domains.group(axis)))
-    return found
+    axes_of = cached.copy.shape_axes
+    return [place.get(domains.group(axes_of[d])) for d in cached.memory.concrete_order()]
 
 
 def _contiguous(cached: Cached, place: int) -> bool:
     """Contiguity of the concrete dimension at `place` in memory order."""
     tensor = cached.memory
-    concrete = [d for d in tensor.memory_order() if not tensor.shape_axes[d].is_broadcast]
-    return tensor.contiguity[concrete[place]] is True
+    return tensor.contiguity[tensor.concrete_order()[place]] is True
+
+
+def fastest(domains: DomainMap, cached: Cached) -> Group | None:
+    """Group of the dimension along which a tensor is contiguous in memory."""
+    order = cached.memory.concrete_order()
+    if not order or not _contiguous(cached, -1):
+        return None
+    return domains.group(cached.copy.shape_axes[order[-1]])
 
 
 def _extends(
@@ -159,11 +161,9 @@ def unfit_for_chunks(
     for cached in loads:
         memory = cached.memory
         size = length * memory.dtype.size
-        elements = integers.mul(*(axis.extent for axis in memory.shape_axes))
-        total = problem.size(elements) * memory.dtype.size
         if not _is_run(cached, problem):
             return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
-        if total % 16 or size < least:
+        if problem.bytes_of(memory) % 16 or size < least:
             return f"rows of {size} bytes are too short, or all of them no multiple of 16"
     return ""
 

@@ -19,6 +19,11 @@ CLUSTERS = (1, 2, 4, 8, 16)
 """Blocks over which a row, or columns, may be spread, where the target runs such clusters."""
 
 
+def power_of_two_above(value: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << max(0, value - 1).bit_length()
+
+
 def together(sharpness: float, *limits: float) -> float:
     """A smooth maximum: the longest is not all, if others come near."""
     longest = max(limits)

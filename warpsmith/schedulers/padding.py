@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.matmul.shape import concrete_order
 
 GRAIN_BYTES = 16
 LINE_BYTES = 128
@@ -49,7 +48,7 @@ def pitches(tensor: TensorView, values: Mapping[str, int]) -> dict[str, int]:
     row = _row_dimension(tensor, tensor.stride_order)
     if row is None or tensor.contiguity[row] is not False:
         return {}
-    fastest = concrete_order(tensor)[-1]
+    fastest = tensor.concrete_order()[-1]
     elements = evaluate(tensor.shape_axes[fastest].extent, values)
     return {f"{tensor.name}_stride{row}": pitch(elements, tensor.dtype.size)}
 
@@ -57,5 +56,5 @@ def pitches(tensor: TensorView, values: Mapping[str, int]) -> dict[str, int]:
 def _row_dimension(tensor: TensorView, stride_order: tuple[int, ...] | None) -> int | None:
     """The second fastest dimension, along which rows follow each other."""
     ranks = tuple(range(tensor.rank))[::-1] if stride_order is None else stride_order
-    order = sorted(concrete_order(tensor), key=lambda d: -ranks[d])
+    order = sorted(tensor.concrete_order(), key=lambda d: -ranks[d])
     return order[-2] if len(order) > 1 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 from warpsmith.ir.dtypes import DataType
@@ -37,6 +38,14 @@ class Problem:
 
     def size(self, expr: Expr) -> int:
         return evaluate(expr, self.values)
+
+    def elements(self, tensor: TensorView) -> int:
+        """Of a tensor."""
+        return prod(self.size(axis.extent) for axis in tensor.shape_axes)
+
+    def bytes_of(self, tensor: TensorView) -> int:
+        """Of all its elements."""
+        return self.elements(tensor) * tensor.dtype.size
 
     def aligned(self, tensor: TensorView, width: int) -> bool:
         """Whether vectors of `width` elements of the tensor start at multiples of their size."""

@@ -10,9 +10,11 @@ from warpsmith.ir.domains import IterDomain, Merge, ParallelType, Split
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.strides import strides
 from warpsmith.ir.substitution import substitute
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.problem import Problem
@@ -64,24 +66,15 @@ def _number(problem: Problem, expr: Expr) -> Expr:
 
 def _place(part: Part) -> Expr:
     """The element of a part's tensor, in memory: in symbols, as a kernel computes it."""
-    tensor, terms = part.source, list[Expr]()
-    expected: Expr = integers.ONE
-    for dimension in reversed(tensor.memory_order()):
-        axis = tensor.shape_axes[dimension]
-        if axis.is_broadcast:
-            continue
-        if not tensor.contiguity[dimension]:
-            expected = Symbol(f"{tensor.name}_stride{dimension}", low=0)
-        terms.append(integers.mul(part.places[dimension], expected))
-        expected = integers.mul(expected, axis.extent)
-    return integers.add(*terms)
+    steps = strides(part.source, [axis.extent for axis in part.source.shape_axes])
+    return integers.add(*map(integers.mul, part.places, steps))
 
 
 def _is_adjacent(place: Expr, along: int) -> bool:
     """Whether elements along a dimension lie side by side whatever the sizes are: a kernel has
     symbols, also of a dimension of 1 in this call, past which the elements lie.
     """
-    terms = integers.polynomial(place).items()
+    terms = polynomial(place).items()
     walked = {m: c for m, c in terms if any(_has(factor, along) for factor in m)}
     return walked == {(at(along),): 1}
 
@@ -89,7 +82,7 @@ def _is_adjacent(place: Expr, along: int) -> bool:
 def _step(expr: Expr, along: int, width: int) -> int | None:
     """What one more of an index adds, if the rest is a multiple of the width; else None."""
     step = 0
-    for monomial, coefficient in integers.polynomial(expr).items():
+    for monomial, coefficient in polynomial(expr).items():
         if monomial == (at(along),):
             step = coefficient
         elif coefficient % width or any(_has(factor, along) for factor in monomial):

@@ -16,8 +16,9 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import transform_like
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.roles import LOAD, set_role
-from warpsmith.schedule.transforms import merge, parallelize, set_memory_type, split
+from warpsmith.schedule.transforms import parallelize, set_memory_type, split
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.cover import merge_all
 
 
 def through_shared(
@@ -68,8 +69,7 @@ def divide_weights(
 ) -> None:
     """What all rows share, of which one copy each moves what a block has: `whole` elements."""
     for tile in tiles:
-        for _ in tile.loop[1:]:
-            merge(tile, 0)
+        merge_all(tile, 0, len(tile.loop))
         _as_one_copy(fusion, tile, whole, cluster)
         if specialize:
             set_role(tile, LOAD)

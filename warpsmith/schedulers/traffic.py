@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Pointwise, Reduction, tensor_inputs
+from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
@@ -104,11 +104,7 @@ def _elements(tensor: TensorView, problem: Problem) -> int:
 def _spread(domains: DomainMap, cached: Cached, extents: dict[Group, int]) -> float:
     """How many times its bytes a tensor takes, where a warp's elements lie in sectors apart."""
     memory, size = cached.memory, cached.memory.dtype.size
-    walked = [
-        domains.group(cached.copy.shape_axes[d])
-        for d in memory.memory_order()
-        if not memory.shape_axes[d].is_broadcast
-    ]
+    walked = [domains.group(cached.copy.shape_axes[d]) for d in memory.concrete_order()]
     order = [group for group in extents if group in walked]
     if not order or set(walked) != set(order) or walked[-1] == order[-1]:
         return 1.0
@@ -124,12 +120,10 @@ def _issued(
     reductions give, once for each of their results; of others, once for neighbours that share it.
     """
     walks, last = prod(extents.values()), next(reversed(extents), None)
-    behind: set[TensorView] = set()
+    behind = fusion.after(lambda operation: isinstance(operation, Reduction))
     total = 0.0
     for operation in fusion.operations:
         output = operation.outputs[0]
-        if isinstance(operation, Reduction) or behind.intersection(tensor_inputs(operation)):
-            behind.update(operation.outputs)
         if not isinstance(operation, Pointwise | Reduction):
             continue
         root = [axis for axis in output.root if not axis.is_broadcast]

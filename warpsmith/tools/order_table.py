@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from warpsmith.kernel.orders import Order
-from warpsmith.tools.pages import between, print_or_write
+from warpsmith.tools.pages import Section, print_or_write
 from warpsmith.tools.role_example import SHAPE, scheduled_roles
 from warpsmith.tools.timelines import planned
 
-START: Final = "<!-- edges: written by `python -m warpsmith.tools.order_table docs/ordering.md` -->"
-END: Final = "<!-- end -->"
+SECTION: Final = Section.of("edges", "warpsmith.tools.order_table docs/ordering.md")
 
 
 def example_table() -> str:
@@ -43,18 +42,9 @@ def table(orders: Sequence[Order]) -> str:
     return "\n".join(lines)
 
 
-def replaced(page: str, content: str) -> str:
-    """The page with another table between its marks.
-
-    Raises:
-        ValueError: it has no marks.
-    """
-    return between(page, START, END, content)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Print, or write into a page."""
-    print_or_write(arguments, example_table(), replaced)
+    print_or_write(arguments, example_table(), SECTION)
 
 
 if __name__ == "__main__":

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 
-def between(page: str, start: str, end: str, content: str) -> str:
-    """The page with other content between its marks.
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What stands on a page between two lines, which are its marks."""
 
-    Raises:
-        ValueError: it has no marks.
+    start: str
+    end: str
+
+    @classmethod
+    def of(cls, name: str, command: str, end: str = "end") -> Section:
+        """That which `python -m` with a command writes."""
+        return cls(f"<!-- {name}: written by `python -m {command}` -->", f"<!-- {end} -->")
+
+    def put(self, page: str, content: str) -> str:
+        """The page with other content between the marks.
+
+        Raises:
+            ValueError: it has no marks.
+        """
+        before, found_start, rest = page.partition(self.start)
+        _, found_end, after = rest.partition(self.end)
+        if not found_start or not found_end:
+            raise ValueError(f"the page has no lines {self.start} and {self.end}")
+        return f"{before}{self.start}\n\n{content}\n\n{self.end}{after}"
+
+
+def print_or_write(arguments: Sequence[str], content: str, section: Section | None = None) -> None:
+    """Print the content; or put it into the page that the first argument names, as the whole page
+    unless it has a section of it.
     """
-    before, found_start, rest = page.partition(start)
-    _, found_end, after = rest.partition(end)
-    if not found_start or not found_end:
-        raise ValueError(f"the page has no lines {start} and {end}")
-    return f"{before}{start}\n\n{content}\n\n{end}{after}"
-
-
-def print_or_write(
-    arguments: Sequence[str], content: str, replaced: Callable[[str, str], str]
-) -> None:
-    """Print the content; or put it into the page that the first argument names."""
     if not arguments:
         print(content)
         return
     path = Path(arguments[0])
-    path.write_text(replaced(path.read_text(), content))
+    path.write_text(section.put(path.read_text(), content) if section else content)

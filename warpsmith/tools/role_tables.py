@@ -14,12 +14,11 @@ from typing import Final
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.role_facts import RingRow, RoleRow, ring_rows, role_rows
 from warpsmith.protocol import RingFacts, Verdict, check
-from warpsmith.tools.pages import between, print_or_write
+from warpsmith.tools.pages import Section, print_or_write
 from warpsmith.tools.role_example import SHAPE, scheduled_roles
 from warpsmith.tools.timelines import planned
 
-START: Final = "<!-- tables: written by `python -m warpsmith.tools.role_tables docs/roles.md` -->"
-END: Final = "<!-- end -->"
+SECTION: Final = Section.of("tables", "warpsmith.tools.role_tables docs/roles.md")
 
 
 def example_tables() -> str:
@@ -98,18 +97,9 @@ def _arrivals(count: int, roles: Sequence[RoleRow]) -> str:
     return f"{count} arrival{plural}, one a warp{' of each' if len(roles) > 1 else ''}"
 
 
-def replaced(page: str, content: str) -> str:
-    """The page with other tables between its marks.
-
-    Raises:
-        ValueError: it has no marks.
-    """
-    return between(page, START, END, content)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Print, or write into a page."""
-    print_or_write(arguments, example_tables(), replaced)
+    print_or_write(arguments, example_tables(), SECTION)
 
 
 if __name__ == "__main__":

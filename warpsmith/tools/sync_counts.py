@@ -33,12 +33,11 @@ from warpsmith.schedulers.matmul.heuristic import ranked
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
-from warpsmith.tools.pages import between, print_or_write
+from warpsmith.tools.pages import Section, print_or_write
 
-START: Final = (
-    "<!-- counts: written by `python -m warpsmith.tools.sync_counts docs/ordering.md` -->"
+SECTION: Final = Section.of(
+    "counts", "warpsmith.tools.sync_counts docs/ordering.md", "end of counts"
 )
-END: Final = "<!-- end of counts -->"
 
 EDGE: Final = 4096
 """Rows, columns and depth of the product: 64 steps over k a tile."""
@@ -146,18 +145,9 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def replaced(page: str, content: str) -> str:
-    """The page with another table between its marks.
-
-    Raises:
-        ValueError: it has no marks.
-    """
-    return between(page, START, END, content)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Print, or write into a page."""
-    print_or_write(arguments, table(), replaced)
+    print_or_write(arguments, table(), SECTION)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,9 @@ from typing import Final
 
 from warpsmith.targets.known import KNOWN
 from warpsmith.targets.target import Rates, Target
-from warpsmith.tools.pages import between, print_or_write
+from warpsmith.tools.pages import Section, print_or_write
 
-START: Final = (
-    "<!-- targets: written by `python -m warpsmith.tools.target_table docs/targets.md` -->"
-)
-END: Final = "<!-- end -->"
+SECTION: Final = Section.of("targets", "warpsmith.tools.target_table docs/targets.md")
 
 
 def table() -> str:
@@ -40,14 +37,9 @@ def _cell(target: Target, name: str) -> str:
     return f"{shown}: {dict(target.sources)[name]}"
 
 
-def replaced(page: str, content: str) -> str:
-    """The page with another table between its marks. Raises ValueError where it has none."""
-    return between(page, START, END, content)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Print, or write into a page."""
-    print_or_write(arguments, table(), replaced)
+    print_or_write(arguments, table(), SECTION)
 
 
 if __name__ == "__main__":

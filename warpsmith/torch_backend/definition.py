@@ -24,7 +24,8 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import as_tensor
-from warpsmith.torch_backend.aten import TABLE, TYPES, At, NotTaken, name_of
+from warpsmith.torch_backend.aten import TABLE, TYPES, name_of
+from warpsmith.torch_backend.meanings import At, NotTaken
 from warpsmith.torch_backend.sizes import Sizes, UnknownSize, hint_of, is_free, is_number
 
 _SCALARS = {

@@ -18,7 +18,7 @@ from torch.fx import Graph, Node
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.ir.memory_format import MemoryFormat
-from warpsmith.torch_backend.aten import FACTORIES, READS, TYPES, VIEWS, NotTaken, name_of
+from warpsmith.torch_backend.aten import FACTORIES, READS, TYPES, VIEWS, name_of
 from warpsmith.torch_backend.definition import (
     Definition,
     inputs_first,
@@ -27,6 +27,7 @@ from warpsmith.torch_backend.definition import (
     tensors_of,
     value_of,
 )
+from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.sizes import UnknownSize, expression_of, is_free, is_number
 
 

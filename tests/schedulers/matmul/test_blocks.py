@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.support.lowering import lowered
 from tests.support.scaled import E4, operands, program
 from warpsmith import DataType, FusionDefinition, fuse, knobs, ops
 from warpsmith.kernel.kernel import Kernel
@@ -15,7 +16,6 @@ from warpsmith.kernel.nodes import If, Store
 from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.matmul import applicability, heuristic
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
@@ -103,7 +103,7 @@ def test_scales_come_ahead_and_sums_stay_in_registers() -> None:
     values = {"T0_size0": 512, "T0_size1": 1024, "T1_size0": 512, "T1_size1": 1024}
     values |= {"T2_size0": 512, "T2_size1": 8, "T3_size0": 4, "T3_size1": 8}
     params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
-    kernel: Kernel = lower(candidate.scheduled(params), "k", DataType.Int32, target=H200)
+    kernel: Kernel = lowered(candidate.scheduled(params))
     statements = list(walk(kernel.body))
     (loop,) = [
         s

@@ -26,11 +26,6 @@ from warpsmith.codegen.prelude.succession import SUCCESSION
 from warpsmith.codegen.prelude.tile_scheduler import TILES
 from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
 from warpsmith.errors import InternalError
-from warpsmith.kernel.scratch import (
-    block_reduce_scratch,
-    grid_workspace_elements,
-    kept_threads,
-)
 
 PIECES: Mapping[str, Piece] = MappingProxyType(
     {
@@ -82,8 +77,5 @@ __all__ = [
     "LoadHint",
     "Piece",
     "StoreHint",
-    "block_reduce_scratch",
-    "grid_workspace_elements",
-    "kept_threads",
     "prelude_text",
 ]

@@ -11,7 +11,7 @@ from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.effects import Done, Proxy, Who
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Await, Cursor
-from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site, moving
+from warpsmith.lower.ordering.scopes import Site, moving
 from warpsmith.lower.ordering.tree import Node, Turns, carried, common, meets, straight
 
 
@@ -56,12 +56,6 @@ class Edge:
     @property
     def buffer(self) -> str:
         return self.first.buffer.name
-
-    @property
-    def awaited(self) -> Done | None:
-        """The kind of group that must be over; None where none must."""
-        done = self.first.effect.done
-        return done if done in ASYNCHRONOUS else None
 
     @property
     def fenced(self) -> bool:

@@ -69,7 +69,7 @@ class _Numbers:
 
 def _commits(edge: Edge | MbarrierEdge, way: Sequence[Node]) -> Iterator[Node]:
     """The statement that commits the group that must be over."""
-    done = edge.awaited
+    done = edge.first.awaited
     if done is not None:
         yield from [node for node in way if commits(node.statement, done)][:1]
 
@@ -144,7 +144,7 @@ def _mechanism(edge: Edge) -> tuple[str, str]:
     if not parts:
         one = edge.first.alone and edge.second.alone
         return "none", "one thread does both" if one else "each thread reads what it wrote itself"
-    reasons = [_overdue(edge.first)] if edge.awaited is not None else []
+    reasons = [_overdue(edge.first)] if edge.first.awaited is not None else []
     reasons += ["the other proxy would not see it"] * edge.fenced
     reasons += [_others(edge)] * met
     return " + ".join(parts), "; ".join(reasons)
@@ -227,7 +227,7 @@ def _guard(guard: MbarrierEdge) -> tuple[str, ...]:
 
 def _reason(guard: MbarrierEdge) -> str:
     first, second = guard.first.effect, guard.second.effect
-    reasons = [_overdue(guard.first)] if guard.awaited is not None else []
+    reasons = [_overdue(guard.first)] if guard.first.awaited is not None else []
     if guard.fenced and guard.hazard is Hazard.RAW:
         reasons.append("each thread that wrote fences before it arrives")
     elif guard.fenced:

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError
-from warpsmith.kernel.effects import Done, Proxy, Verb
+from warpsmith.kernel.effects import Proxy, Verb
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.traversal import barriers
 from warpsmith.lower.ordering.edges import Hazard
-from warpsmith.lower.ordering.scopes import ASYNCHRONOUS, Site
+from warpsmith.lower.ordering.scopes import Site
 from warpsmith.lower.ordering.tree import Node, backward, common, inside, onward, straight
 
 
@@ -39,12 +39,6 @@ class MbarrierEdge:
     @property
     def buffer(self) -> str:
         return self.first.buffer.name
-
-    @property
-    def awaited(self) -> Done | None:
-        """The kind of group that must be over before the arrival; None where none must."""
-        done = self.first.effect.done
-        return done if done in ASYNCHRONOUS else None
 
     @property
     def fenced(self) -> bool:

@@ -126,7 +126,7 @@ def _holder(site: Site, found: Sequence[Edge], mine: Sequence[MbarrierEdge]) -> 
     for guard in mine:
         if guard.first is site and guard.stop.parent is not None:
             return guard.stop.parent
-    awaiting = [e for e in found if e.first is site and e.awaited and not e.peeled]
+    awaiting = [e for e in found if e.first is site and e.first.awaited and not e.peeled]
     near = [common(site.node, e.second.node) for e in awaiting if e.loop is None]
     near += [site.turning] if site.turning is not None else []
     return max(near, key=lambda n: len(list(n.up()))) if near else site.scope.root
@@ -135,7 +135,7 @@ def _holder(site: Site, found: Sequence[Edge], mine: Sequence[MbarrierEdge]) -> 
 def _await(scope: Scope, found: Sequence[Edge], mine: Sequence[MbarrierEdge], done: Done) -> None:
     """Wait for groups before the barrier, the arrival, or the access that relies on it."""
     asking: list[Edge | MbarrierEdge] = [*mine, *found]
-    asking = [each for each in asking if each.awaited is done]
+    asking = [each for each in asking if each.first.awaited is done]
     for each in sorted(
         asking, key=lambda each: (isinstance(each, Edge) and each.peeled, each.rank)
     ):

@@ -65,6 +65,11 @@ class Site:
         return self.access.effect
 
     @property
+    def awaited(self) -> Done | None:
+        """The kind of group that must be over before what depends on it; None where none must."""
+        return self.effect.done if self.effect.done in ASYNCHRONOUS else None
+
+    @property
     def alone(self) -> bool:
         """Whether one thread does it, the same as elsewhere in its scope."""
         return self.scope.elected or any(node.elects for node in self.node.up())

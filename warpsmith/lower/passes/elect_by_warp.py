@@ -17,6 +17,7 @@ from itertools import groupby
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.clock import AwaitClock
 from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Comment, For, If, Let, Statement
@@ -24,7 +25,6 @@ from warpsmith.kernel.rings import (
     ELECTED,
     Arrive,
     Await,
-    AwaitClock,
     AwaitCopies,
     CommitCopies,
     Expect,

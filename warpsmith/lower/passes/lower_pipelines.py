@@ -9,11 +9,12 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.agents import Agent, Branch
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.pipelines import By, Pipeline, Scope
-from warpsmith.kernel.rings import AwaitClock, Begin, InitBarriers, StartClock
+from warpsmith.kernel.rings import Begin, InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipelines.mechanisms import arrivals, lowered
 from warpsmith.lower.pipelines.role_pipelines import joined, orders, placed

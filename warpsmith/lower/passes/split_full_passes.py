@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.polynomials import Polynomial, expression, polynomial
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import BY_WARP
@@ -121,16 +122,16 @@ def room_of(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | 
     index, limit = condition.args
     if index.dtype is not DataType.Index or _uses(limit, {loop.symbol.name, *bound}):
         return None
-    step: integers.Polynomial = {}
-    start: integers.Polynomial = {}
-    for monomial, coefficient in integers.polynomial(index).items():
+    step: Polynomial = {}
+    start: Polynomial = {}
+    for monomial, coefficient in polynomial(index).items():
         if loop.symbol in monomial:
             left = list(monomial)
             left.remove(loop.symbol)
             step[tuple(left)] = coefficient
         else:
             start[monomial] = coefficient
-    stride, last = integers.expression(step), _largest(integers.expression(start), bound)
+    stride, last = expression(step), _largest(expression(start), bound)
     if last is None or any(_uses(e, {loop.symbol.name, *bound}) for e in (stride, last)):
         return None
     if stride != integers.ZERO and integers.lower_bound(stride) < 1:
@@ -145,14 +146,14 @@ def _largest(expr: Expr, bound: set[str]) -> Expr | None:
     """
     symbols = [
         factor
-        for monomial in integers.polynomial(expr)
+        for monomial in polynomial(expr)
         for factor in monomial
         if isinstance(factor, Symbol) and _is_last_known(factor, bound)
     ]
     last: dict[Expr, Expr] = {s: integers.sub(s.extent, 1) for s in symbols if s.extent is not None}
     grows = all(
         coefficient > 0 and all(integers.lower_bound(factor) >= 0 for factor in monomial)
-        for monomial, coefficient in integers.polynomial(expr).items()
+        for monomial, coefficient in polynomial(expr).items()
         if any(symbol in monomial for symbol in last)
     )
     largest = substitute(expr, last)

@@ -9,6 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.agents import Agent
+from warpsmith.kernel.clock import AwaitClock
 from warpsmith.kernel.clusters import (
     ArriveRemote,
     ReleaseRemote,
@@ -22,7 +23,6 @@ from warpsmith.kernel.rings import (
     Arrive,
     ArriveByWarp,
     Await,
-    AwaitClock,
     Expect,
     FenceProxy,
     TileCopy,

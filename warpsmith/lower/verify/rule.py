@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from warpsmith.errors import CodedRule
 from warpsmith.kernel.nodes import Statement
 
 
-class Rule(Enum):
+class Rule(CodedRule):
     """What holds of a kernel behind every pass, with the code of the error where it does not."""
 
     STAGES = ("WS1201", "a statement is there from the pass that makes it to the one that ends it")
@@ -19,14 +19,6 @@ class Rule(Enum):
     ORDERS = ("WS1206", "what orders accesses is there, under a number of its own")
     LAYOUT = ("WS1207", "shared buffers lie aligned, inside the block's memory and apart")
     STANDING = ("WS1208", "what was ordered stays ordered")
-
-    @property
-    def code(self) -> str:
-        return str(self.value[0])
-
-    @property
-    def words(self) -> str:
-        return str(self.value[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,34 +16,13 @@ from warpsmith.ops.table.op import (
     joined,
     library,
     library2,
+    operation,
     quiet,
     spelled,
 )
 
 _BOOL = DataType.Bool
 _UNCHANGED = spelled("{0}", *INTEGERS)
-
-
-def _same(
-    name: str,
-    arity: int,
-    numpy: Meaning,
-    cuda: Spelling,
-    doc: str,
-    pieces: tuple[str, ...] = (),
-    halves: bool = True,
-) -> PointwiseOp:
-    """An operation by Rule.SAME."""
-    return PointwiseOp(
-        name=name,
-        arity=arity,
-        rule=Rule.SAME,
-        numpy=quiet(numpy),
-        cuda=cuda,
-        pieces=pieces,
-        halves=halves,
-        doc=doc,
-    )
 
 
 def _div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -83,14 +62,14 @@ def _rounding(name: str, numpy: Meaning, function: str, doc: str) -> PointwiseOp
     def meaning(x: np.ndarray) -> np.ndarray:
         return numpy(x) if x.dtype.kind == "f" else x
 
-    return _same(name, 1, meaning, joined(library(function), _UNCHANGED), doc)
+    return operation(name, 1, meaning, joined(library(function), _UNCHANGED), doc)
 
 
 BITS_OF_ABS = "__int_as_float(__float_as_int({0}) & 0x7fffffff)"
 """`fabsf` as bits: of `fabsf(x) + 0.5f > 0` ptxas 13.0 makes "always", though a NaN is not more."""
 
 ARITHMETIC = (
-    _same(
+    operation(
         "abs",
         1,
         np.abs,
@@ -112,7 +91,7 @@ ARITHMETIC = (
         cuda=library2("atan2"),
         doc="Angle of the point (b, a) in radians.",
     ),
-    _same(
+    operation(
         "add",
         2,
         np.add,
@@ -120,7 +99,7 @@ ARITHMETIC = (
         "Sum; of bools, their logical or.",
     ),
     _rounding("ceil", np.ceil, "ceil", "Smallest whole number that is not below x."),
-    _same(
+    operation(
         "div",
         2,
         _div,
@@ -128,7 +107,7 @@ ARITHMETIC = (
         "Quotient; of integers, towards zero. An integer divisor of 0 gives an unspecified number.",
     ),
     _rounding("floor", np.floor, "floor", "Largest whole number that is not above x."),
-    _same(
+    operation(
         "fmod",
         2,
         np.fmod,
@@ -136,7 +115,7 @@ ARITHMETIC = (
         "Remainder with the sign of the dividend. An integer divisor of 0 gives an unspecified "
         "number.",
     ),
-    _same(
+    operation(
         "frac",
         1,
         _frac,
@@ -144,15 +123,15 @@ ARITHMETIC = (
         "x - trunc(x); NaN for infinities.",
         ("frac",),
     ),
-    _same(
+    operation(
         "mul",
         2,
         np.multiply,
         joined(spelled("({0} * {1})", *NUMBERS), spelled("({0} && {1})", _BOOL)),
         "Product; of bools, their logical and.",
     ),
-    _same("neg", 1, np.negative, spelled("(-{0})", *NUMBERS), "x with the other sign."),
-    _same(
+    operation("neg", 1, np.negative, spelled("(-{0})", *NUMBERS), "x with the other sign."),
+    operation(
         "nextafter",
         2,
         np.nextafter,
@@ -160,7 +139,7 @@ ARITHMETIC = (
         "The float beside `a` on the way to `b`.",
         halves=False,
     ),
-    _same(
+    operation(
         "pow",
         2,
         _pow,
@@ -168,7 +147,7 @@ ARITHMETIC = (
         "Power; of integers, wrapping, and 0 for negative exponents unless |a| is 1.",
         ("integer_pow",),
     ),
-    _same(
+    operation(
         "remainder",
         2,
         np.remainder,
@@ -178,7 +157,7 @@ ARITHMETIC = (
         ("remainder",),
     ),
     _rounding("round", np.rint, "rint", "Nearest whole number, the even one of two."),
-    _same(
+    operation(
         "sign",
         1,
         _sign,
@@ -186,7 +165,7 @@ ARITHMETIC = (
         "-1, 0 or 1; 0 for NaN.",
         ("sign",),
     ),
-    _same("sub", 2, np.subtract, spelled("({0} - {1})", *NUMBERS), "Difference."),
+    operation("sub", 2, np.subtract, spelled("({0} - {1})", *NUMBERS), "Difference."),
     PointwiseOp(
         name="truediv",
         arity=2,

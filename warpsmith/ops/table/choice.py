@@ -8,38 +8,13 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.table.op import (
     FLOATS,
     NUMBERS,
-    Meaning,
-    PointwiseOp,
-    Rule,
     Spelling,
     joined,
-    quiet,
+    operation,
     spelled,
 )
 
 _ALL = (*NUMBERS, DataType.Bool)
-
-
-def _same(
-    name: str,
-    arity: int,
-    numpy: Meaning,
-    cuda: Spelling,
-    doc: str,
-    pieces: tuple[str, ...] = (),
-    conditions: int = 0,
-) -> PointwiseOp:
-    """An operation by Rule.SAME."""
-    return PointwiseOp(
-        name=name,
-        arity=arity,
-        rule=Rule.SAME,
-        numpy=quiet(numpy),
-        cuda=cuda,
-        pieces=pieces,
-        conditions=conditions,
-        doc=doc,
-    )
 
 
 def _relu(x: np.ndarray) -> np.ndarray:
@@ -67,14 +42,14 @@ def _addcmul(x: np.ndarray, a: np.ndarray, b: np.ndarray, value: np.ndarray) -> 
 
 
 CHOICE = (
-    _same(
+    operation(
         "addcmul",
         4,
         _addcmul,
         spelled("({0} + {3} * {1} * {2})", *NUMBERS),
         "x + value * a * b, for operands (x, a, b, value).",
     ),
-    _same(
+    operation(
         "clamp",
         3,
         _clamp,
@@ -82,7 +57,7 @@ CHOICE = (
         "x between low and high; NaN when one is NaN, high when low is above high.",
         ("minimum_maximum",),
     ),
-    _same(
+    operation(
         "lerp",
         3,
         _lerp,
@@ -90,7 +65,7 @@ CHOICE = (
         "start + weight * (end - start), exact at weight 0 and 1.",
         ("lerp",),
     ),
-    _same(
+    operation(
         "maximum",
         2,
         np.maximum,
@@ -98,7 +73,7 @@ CHOICE = (
         "The larger; NaN when one is NaN.",
         ("minimum_maximum",),
     ),
-    _same(
+    operation(
         "minimum",
         2,
         np.minimum,
@@ -106,7 +81,7 @@ CHOICE = (
         "The smaller; NaN when one is NaN.",
         ("minimum_maximum",),
     ),
-    _same(
+    operation(
         "relu",
         1,
         _relu,
@@ -121,7 +96,7 @@ CHOICE = (
         "x where it is positive, else 0; NaN stays.",
         ("minimum_maximum",),
     ),
-    _same(
+    operation(
         "threshold",
         3,
         _threshold,
@@ -129,7 +104,7 @@ CHOICE = (
         "value where x is at most limit, else x, for operands (x, limit, value); NaN stays.",
         ("threshold",),
     ),
-    _same(
+    operation(
         "where",
         3,
         np.where,

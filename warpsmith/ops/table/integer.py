@@ -2,41 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.table.op import (
     INTEGERS,
-    Meaning,
-    PointwiseOp,
     Rule,
-    Spelling,
     joined,
-    quiet,
+    operation,
     spelled,
 )
 
 _BITS = (*INTEGERS, DataType.Bool)
 
 
-def _integer(
-    name: str,
-    arity: int,
-    numpy: Meaning,
-    cuda: Spelling,
-    doc: str,
-    pieces: tuple[str, ...] = (),
-) -> PointwiseOp:
-    """An operation by Rule.INTEGER."""
-    return PointwiseOp(
-        name=name,
-        arity=arity,
-        rule=Rule.INTEGER,
-        numpy=quiet(numpy),
-        cuda=cuda,
-        pieces=pieces,
-        doc=doc,
-    )
+_integer = partial(operation, rule=Rule.INTEGER)
 
 
 def _bits(x: np.ndarray) -> int:

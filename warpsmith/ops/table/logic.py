@@ -13,6 +13,7 @@ from warpsmith.ops.table.op import (
     Rule,
     Spelling,
     joined,
+    operation,
     quiet,
     spelled,
 )
@@ -28,40 +29,18 @@ _INFINITY = {
 
 
 def _compare(name: str, numpy: Meaning, sign: str, doc: str) -> PointwiseOp:
-    return PointwiseOp(
-        name=name,
-        arity=2,
-        rule=Rule.COMPARE,
-        numpy=quiet(numpy),
-        cuda=spelled(f"({{0}} {sign} {{1}})", *_ALL),
-        doc=doc,
-    )
+    cuda = spelled(f"({{0}} {sign} {{1}})", *_ALL)
+    return operation(name, 2, numpy, cuda, doc, rule=Rule.COMPARE)
 
 
 def _logical(name: str, arity: int, numpy: Meaning, text: str, doc: str) -> PointwiseOp:
-    return PointwiseOp(
-        name=name,
-        arity=arity,
-        rule=Rule.LOGICAL,
-        numpy=quiet(numpy),
-        cuda=spelled(text, DataType.Bool),
-        doc=doc,
-    )
+    return operation(name, arity, numpy, spelled(text, DataType.Bool), doc, rule=Rule.LOGICAL)
 
 
-def _classify(
-    name: str, numpy: Meaning, floats: Spelling, exact: str, doc: str, pieces: tuple[str, ...] = ()
-) -> PointwiseOp:
+def _classify(name: str, numpy: Meaning, floats: Spelling, exact: str, doc: str) -> PointwiseOp:
     """A question about floats, whose answer for integers and bools is `exact`."""
-    return PointwiseOp(
-        name=name,
-        arity=1,
-        rule=Rule.CLASSIFY,
-        numpy=quiet(numpy),
-        cuda=joined(floats, spelled(exact, *_EXACT)),
-        pieces=pieces,
-        doc=doc,
-    )
+    cuda = joined(floats, spelled(exact, *_EXACT))
+    return operation(name, 1, numpy, cuda, doc, rule=Rule.CLASSIFY)
 
 
 def _against_infinity(double: str, single: str) -> Spelling:

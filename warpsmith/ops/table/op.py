@@ -116,6 +116,32 @@ class PointwiseOp:
         return self.compute_dtype(dtype) in self.cuda.dtypes
 
 
+def operation(
+    name: str,
+    arity: int,
+    numpy: Meaning,
+    cuda: Spelling,
+    doc: str,
+    pieces: tuple[str, ...] = (),
+    *,
+    rule: Rule = Rule.SAME,
+    conditions: int = 0,
+    halves: bool = True,
+) -> PointwiseOp:
+    """An entry of the table, by Rule.SAME unless another one is given, whose meaning is quiet."""
+    return PointwiseOp(
+        name=name,
+        arity=arity,
+        rule=rule,
+        numpy=quiet(numpy),
+        cuda=cuda,
+        pieces=pieces,
+        conditions=conditions,
+        halves=halves,
+        doc=doc,
+    )
+
+
 def wrap(text: str) -> str:
     """`text` as an operand of any operator: in parentheses unless it is a name or a number."""
     return text if _ATOM.fullmatch(text) else f"({text})"

@@ -13,6 +13,7 @@ from warpsmith.ops.table.op import (
     Rule,
     Spelling,
     library,
+    operation,
     quiet,
     spelled,
 )
@@ -22,15 +23,7 @@ def _float(
     name: str, numpy: Meaning, doc: str, cuda: Spelling | None = None, pieces: tuple[str, ...] = ()
 ) -> PointwiseOp:
     """A unary operation by Rule.FLOAT; the C library has it by the same name unless `cuda`."""
-    return PointwiseOp(
-        name=name,
-        arity=1,
-        rule=Rule.FLOAT,
-        numpy=quiet(numpy),
-        cuda=cuda or library(name),
-        pieces=pieces,
-        doc=doc,
-    )
+    return operation(name, 1, numpy, cuda or library(name), doc, pieces, rule=Rule.FLOAT)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ from warpsmith.schedulers.matmul import prologues
 from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.shape import (
-    concrete_order,
     fastest_of,
     is_computed,
     memory_of,
@@ -98,7 +97,7 @@ def _operands(fusion: Program, product: Matmul, target: Target) -> str:
         if refused := _no_stretch(product, which):
             return refused
         memory = memory_of(operand)
-        order = concrete_order(memory)
+        order = memory.concrete_order()
         lies = fastest_of(product, which) in majors(product, which, atom)
         if not lies or not memory.contiguity[order[-1]]:
             ways = ("k or m", "k or n")[which] if atom.any_major else "k"
@@ -126,7 +125,7 @@ def _no_stretch(product: Matmul, which: int) -> str:
             )
         if not whole or places[summed] != at(summed):
             return f"{operand.name}, an operand of its product, is a part of {source.name} along k"
-        fastest = concrete_order(source)[-1]
+        fastest = source.concrete_order()[-1]
         walked = start_and_step(places[fastest], fastest)
         if walked is None or walked[1] > 1:
             return f"{operand.name}, an operand of its product, has no neighbours in {source.name}"
@@ -200,7 +199,7 @@ def _is_small_read(operation: Operation, product: Matmul) -> bool:
     """Whether it reads, at places that sizes alone say, what rows or columns share."""
     if not isinstance(operation, Read) or operation.indices:
         return False
-    return len(concrete_order(operation.output)) < len(concrete_order(product.output))
+    return len(operation.output.concrete_order()) < len(product.output.concrete_order())
 
 
 def _covered(domains: DomainMap, product: TensorView, others: list[TensorView]) -> str:

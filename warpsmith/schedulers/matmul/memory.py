@@ -9,6 +9,7 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import start_and_step, stretch_of
+from warpsmith.ir.strides import strides
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout, vector
@@ -18,7 +19,6 @@ from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.shape import (
     Shape,
-    concrete_order,
     places_of,
     shape_of,
     sources_of,
@@ -60,7 +60,7 @@ def _late(operand: TensorView, problem: Problem) -> str:
         stretch = stretch_of(tensor)
         if stretch is not None:
             (source,), (places,) = stretch.sources, stretch.places
-            fastest = concrete_order(source)[-1]
+            fastest = source.concrete_order()[-1]
             walked = start_and_step(places[fastest], fastest)
             if walked is not None and problem.size(walked[0]) * source.dtype.size % TMA_BYTES:
                 return f"{tensor.name} begins within {TMA_BYTES} bytes of {source.name}"
@@ -84,15 +84,8 @@ def unfit_rows(tensor: TensorView, problem: Problem) -> str:
 
 def _strides(tensor: TensorView, problem: Problem) -> dict[int, int]:
     """The strides of all dimensions but the fastest, in elements, fastest first."""
-    *slower, fastest = concrete_order(tensor)
-    step = problem.size(tensor.shape_axes[fastest].extent)
-    found: dict[int, int] = {}
-    for dimension in reversed(slower):
-        if not tensor.contiguity[dimension]:
-            step = problem.values[f"{tensor.name}_stride{dimension}"]
-        found[dimension] = step
-        step *= problem.size(tensor.shape_axes[dimension].extent)
-    return found
+    steps = strides(tensor, [axis.extent for axis in tensor.shape_axes])
+    return {d: problem.size(steps[d]) for d in reversed(tensor.concrete_order()[:-1])}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +171,7 @@ def box_refusal(
     """
     if product.ends is not None:
         return "its tiles end where groups do, and boxes do not"
-    shape, order = shape_of(product), concrete_order(memory)
+    shape, order = shape_of(product), memory.concrete_order()
     name, places = memory.name, places_of(DomainMap(fusion), product, copy)
     walked = [place for d in order if (place := places[d]) is not None]
     if len(walked) < len(order):
@@ -214,7 +207,7 @@ def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         return ()
     found: dict[str, bool] = {}
     for memory, copy in _copies(fusion):
-        order, places = concrete_order(memory), places_of(domains, product, copy)
+        order, places = memory.concrete_order(), places_of(domains, product, copy)
         fits = bool(order) and places[order[-1]] == fastest and bool(memory.contiguity[order[-1]])
         fits = fits and problem.aligned(memory, PAIR)
         fits = fits and all(step % PAIR == 0 for step in _strides(memory, problem).values())

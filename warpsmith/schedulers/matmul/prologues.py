@@ -32,12 +32,6 @@ MATRIX_BYTES = 2
 """Of the elements that `ldmatrix` loads."""
 
 
-def computes(fusion: Program) -> bool:
-    """Whether an operand of the one product of a fusion is computed."""
-    (product,) = (op for op in fusion.operations if isinstance(op, Matmul))
-    return is_computed(product.a) or is_computed(product.b)
-
-
 def refusal(fusion: Program, product: Matmul, operand: TensorView) -> str:
     """Why an operand cannot be computed in registers, tile by tile; empty where it can."""
     for operation in fusion.depends_on([operand]):

@@ -59,7 +59,7 @@ def fastest_of(product: Matmul, which: int) -> int | None:
     """The place of the product's root axis along which an operand's memory is the fastest; the
     operands are numbered 0 and 1. None for one of a single element.
     """
-    order = concrete_order(memory_of((product.a, product.b)[which]))
+    order = memory_of((product.a, product.b)[which]).concrete_order()
     return product.axes[which][order[-1]] if order else None
 
 
@@ -119,11 +119,6 @@ def _is_as_large(tensor: TensorView, operand: TensorView) -> bool:
     return all(other.is_broadcast or not axis.is_broadcast for axis, other in pairs)
 
 
-def concrete_order(tensor: TensorView) -> list[int]:
-    """The dimensions of a tensor from slowest to fastest, without those of one element."""
-    return [d for d in tensor.memory_order() if not tensor.shape_axes[d].is_broadcast]
-
-
 def _is_row(product: Matmul, place: int) -> bool:
     """Whether `a` has the dimension, and `b` has not."""
     return _has(product.a, product.axes[0], place) and not _has(product.b, product.axes[1], place)
@@ -136,7 +131,7 @@ def _has(operand: TensorView, axes: tuple[int, ...], place: int) -> bool:
 def _is_one(product: Matmul, slow: int, fast: int) -> bool:
     """Whether two dimensions of `a` lie in memory as one."""
     memory, axes = memory_of(product.a), product.axes[0]
-    order = concrete_order(memory)
+    order = memory.concrete_order()
     outer, inner = axes.index(slow), axes.index(fast)
     follows = order.index(inner) == order.index(outer) + 1
     return follows and memory.contiguity[outer] is True

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
@@ -39,11 +39,7 @@ def refusal(fusion: Program) -> str:
 
 def after_product(fusion: Program, product: Matmul) -> set[TensorView]:
     """The tensors that depend on the product, itself among them."""
-    found = {product.output}
-    for operation in fusion.operations:
-        if any(source in found for source in tensor_inputs(operation)):
-            found.update(operation.outputs)
-    return found
+    return fusion.after(lambda operation: operation is product)
 
 
 def _outputs(fusion: Program, product: Matmul) -> str:

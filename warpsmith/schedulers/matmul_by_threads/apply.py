@@ -27,7 +27,7 @@ from warpsmith.schedule.transforms import (
     set_memory_type,
     split,
 )
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.shape import swap_operands
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
@@ -89,9 +89,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
             parallelize(copy, -1, ParallelType.vectorize)
     if by_warps:
         _deal_out(laid, read, [*rest, product.output])
-    for cached in caches:
-        if cached.name in params.vectorized:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
+    vectorize(caches, params.vectorized)
     loads = [c.register for c in caches if c.load and c.register in apart]
     early = {*loads, *read}
     inline_most(fusion, [tensor for tensor in fusion.computed if tensor not in early])

@@ -9,11 +9,11 @@ from math import prod
 from warpsmith.ir.atoms import atoms_for
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.layout import InnerRun
+from warpsmith.schedulers.layout import InnerRun, fastest
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
 from warpsmith.schedulers.problem import Problem
@@ -250,16 +250,7 @@ def _swapped(domains: DomainMap, product: Matmul, caches: Sequence[Cached]) -> b
     """Whether the first result is the fastest along the rows of the first operand."""
     stored = next(cached for cached in caches if not cached.load)
     rows = shape_of(product, swapped=False).rows
-    return _fastest(domains, stored) in [domains.group(axis) for axis in rows]
-
-
-def _fastest(domains: DomainMap, cached: Cached) -> Group | None:
-    """Group of the dimension along which a tensor is contiguous in memory."""
-    tensor = cached.memory
-    concrete = [d for d in tensor.memory_order() if not tensor.shape_axes[d].is_broadcast]
-    if not concrete or tensor.contiguity[concrete[-1]] is not True:
-        return None
-    return domains.group(cached.copy.shape_axes[concrete[-1]])
+    return fastest(domains, stored) in [domains.group(axis) for axis in rows]
 
 
 def _inward(
@@ -267,12 +258,12 @@ def _inward(
 ) -> bool:
     """Whether the largest tensor of which the operand is made is contiguous as it is summed."""
     ordered = sorted(loads, key=lambda cached: -cached.memory.rank)
-    fastest = [_fastest(domains, cached) for cached in ordered[:1]]
-    return not axes or fastest == [domains.group(summed)]
+    walked = [fastest(domains, cached) for cached in ordered[:1]]
+    return not axes or walked == [domains.group(summed)]
 
 
 def _run(domains: DomainMap, caches: Sequence[Cached], axis: IterDomain) -> InnerRun:
     """The one dimension, and what is contiguous along it."""
     group = domains.group(axis)
-    walkers = tuple(cached for cached in caches if _fastest(domains, cached) == group)
+    walkers = tuple(cached for cached in caches if fastest(domains, cached) == group)
     return InnerRun((axis,), 0, walkers, domains.extent(group), domains.extent(group))

@@ -10,7 +10,8 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.transforms import merge, split, split_by_group
+from warpsmith.schedule.transforms import split, split_by_group
+from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     MatmulByThreadsParams,
     Shape,
@@ -135,8 +136,7 @@ def merged(tensor: TensorView, axes: Sequence[IterDomain]) -> IterDomain | None:
     if not axes:
         return None
     place = tensor.loop.index(axes[0])
-    for _ in axes[1:]:
-        merge(tensor, place)
+    merge_all(tensor, place, place + len(axes))
     return tensor.loop[place]
 
 

@@ -50,8 +50,5 @@ def product_us(product: Matmul, problem: Problem) -> float:
     atoms = [a for a in atoms_for(product, problem.target.family.atoms) if a.unit is not Unit.WGMMA]
     few = min(sizes[1:3]) <= FEW
     atom = next(a for a in atoms if a.unit is Unit.FMA or not few)
-    moved = sum(
-        prod(problem.size(axis.extent) for axis in tensor.shape_axes) * tensor.dtype.size
-        for tensor in (product.a, product.b)
-    )
+    moved = sum(map(problem.bytes_of, product.operands))
     return predicted_us(sizes, problem.target, atom, moved)

@@ -57,7 +57,6 @@ class Columns(Rows):
             loaded=self.loaded,
             stored=self.stored,
             widest=max((c.memory.dtype.size for c in self.full), default=4),
-            aside=self.aside,
             sums=len(self.sums),
             sms=problem.target.sm_count,
             bytes_per_us=COPY_SHARE * problem.target.rates.memory,

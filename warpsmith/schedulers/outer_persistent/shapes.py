@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.schedulers.cover import full_passes
-from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS
+from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS, power_of_two_above
 from warpsmith.targets.family import Limits
 
 FIXED_REGISTERS = 18
@@ -65,7 +65,6 @@ class Work:
         loaded: bytes of inputs of full size, for each element.
         stored: bytes of outputs of full size, for each element.
         widest: bytes of the widest such element.
-        aside: bytes of inputs that lack what is reduced, for each column.
         sums: how many reductions there are.
         sms: multiprocessors.
         bytes_per_us: what a copy reads and writes.
@@ -76,7 +75,6 @@ class Work:
     loaded: int
     stored: int
     widest: int
-    aside: int
     sums: int
     sms: int
     bytes_per_us: float
@@ -135,7 +133,7 @@ def shapes(work: Work, vector: int, cluster: int) -> Iterator[OuterPersistentPar
     rows = -(-work.length // cluster)
     if cluster > 1 and rows < LEAST_ROWS:
         return
-    all_columns = 1 << max(0, -(-work.width // vector) - 1).bit_length()
+    all_columns = power_of_two_above(-(-work.width // vector))
     narrow, wide = (max(1, size // (vector * work.widest)) for size in (SECTOR_BYTES, 256))
     block_x = min(narrow, all_columns)
     while block_x <= min(wide, all_columns, THREADS[-1]):

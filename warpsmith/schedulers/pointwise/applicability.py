@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
+from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul, Move, Reduction
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program, View
@@ -56,13 +57,20 @@ def covers(fusion: Program, domains: DomainMap, tensor: TensorView) -> bool:
 
     A dimension of one element determines nothing, whatever it is broadcast to elsewhere.
     """
-    known = {domains.group(a): integers.ZERO for a in tensor.logical if not a.is_broadcast}
+    return beyond(fusion.computed, domains, tensor.logical) is None
+
+
+def beyond(
+    tensors: Iterable[TensorView], domains: DomainMap, axes: Iterable[IterDomain]
+) -> TensorView | None:
+    """The first of these tensors whose indices do not all follow from those of some axes."""
+    known = {domains.group(a): integers.ZERO for a in axes if not a.is_broadcast}
     derivation = Derivation(domains, known)
-    return all(
-        axis.is_broadcast or derivation.reaches(domains.group(axis))
-        for other in fusion.computed
-        for axis in (*other.root, *other.logical)
-    )
+    for tensor in tensors:
+        for axis in (*tensor.root, *tensor.logical):
+            if not axis.is_broadcast and not derivation.reaches(domains.group(axis)):
+                return tensor
+    return None
 
 
 def self_mapped(fusion: Program, domains: DomainMap) -> str:

@@ -23,7 +23,8 @@ from warpsmith.schedule.transforms import (
     split,
 )
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.caching import Cached, vectorize
+from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.heuristic import (
@@ -64,20 +65,18 @@ def _flat(
     """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order."""
     if params.exact:
         fusion.divisors |= {(run.extent, params.vector)}
-    while len(output.loop) > run.start + 1:
-        merge(output, run.start)
+    merge_all(output, run.start, len(output.loop))
     if params.ring:
         _by_tiles(fusion, output, caches, params, run)
         return
     split(output, run.start, params.vector)
-    while len(output.loop) > 2:
-        merge(output, 0)
+    merge_all(output, 0, len(output.loop) - 1)
     split(output, 0, params.threads)
     split(output, 0, params.unroll)
     _bind(output)
     transform_like(output)
     parallelize_like(output)
-    _vectorize(caches, params)
+    vectorize(caches, params.vectorized)
     for cached in run.walkers:
         once = sum(not a.is_broadcast for a in cached.memory.shape_axes) == len(run.axes)
         cached.register.streaming = params.streaming and cached.load and once
@@ -115,7 +114,7 @@ def _by_tiles(
     others = [t for t in fusion.tensors if t not in apart]
     transform_like(output, others)
     parallelize_like(output, selected_tensors=others)
-    _vectorize(caches, params)
+    vectorize(caches, params.vectorized)
     inline_most(fusion, [t for t in fusion.tensors if t not in fusion.input_tensors])
     if params.ring > 1:
         run_ahead(tiles, params.ring)
@@ -152,8 +151,7 @@ def _tiled(
     split(output, -1, TILE)
     split(output, -3, TILE)
     reorder(output, {-2: -3})
-    while len(output.loop) > 3:
-        merge(output, 0)
+    merge_all(output, 0, len(output.loop) - 2)
     tile = _Tile(*output.loop)
     split(output, -1, params.vector)
     merge(output, 1)
@@ -161,7 +159,7 @@ def _tiled(
     _bind(output)
     transform_like(output)
     parallelize_like(output)
-    _vectorize(caches, params)
+    vectorize(caches, params.vectorized)
     staged = [c for c in caches if c.name in transposed.names]
     shared = [_stage(cached.register, tile, transposed, params.threads) for cached in staged]
     for cached in staged:
@@ -193,12 +191,6 @@ def _bind(tensor: TensorView) -> None:
     parallelize(tensor, 0, ParallelType.grid_x)
     parallelize(tensor, 1, ParallelType.unroll)
     parallelize(tensor, 2, ParallelType.block_x)
-
-
-def _vectorize(caches: tuple[Cached, ...], params: PointwiseParams) -> None:
-    for cached in caches:
-        if cached.name in params.vectorized:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
 
 
 def _inline(fusion: Fusion, output: TensorView, early: list[TensorView]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.problem import Problem, widest_vector
 
@@ -161,16 +161,14 @@ def _transposed(
     places = {domains.group(axis): place for place, axis in enumerate(run.axes)}
     found: dict[int, list[Cached]] = {}
     for cached in caches:
-        fastest = _fastest_group(domains, cached)
-        place = places.get(fastest) if cached.load and fastest is not None else None
+        group = fastest(domains, cached) if cached.load else None
+        place = None if group is None else places.get(group)
         if place is not None and place != len(run.axes) - 1:
             found.setdefault(place, []).append(cached)
     if len(found) != 1 or not run.axes:
         return None
     ((dimension, inputs),) = found.items()
-    last, other = (
-        problem.size(domains.extent(domains.group(run.axes[place]))) for place in (-1, dimension)
-    )
+    last, other = (problem.size(domains.extent_of(run.axes[place])) for place in (-1, dimension))
     has_last = {domains.group(axis) for cached in inputs for axis in cached.register.shape_axes}
     if min(last, other) < TILE // 2 or domains.group(run.axes[-1]) not in has_last:
         return None
@@ -185,14 +183,3 @@ def _transposed(
         names=tuple(cached.name for cached in inputs),
         vector=1 if strided else width,
     )
-
-
-def _fastest_group(domains: DomainMap, cached: Cached) -> int | None:
-    """Group of the tensor's contiguous fastest dimension."""
-    tensor = cached.memory
-    for dimension in reversed(tensor.memory_order()):
-        if not tensor.shape_axes[dimension].is_broadcast:
-            if tensor.contiguity[dimension] is not True:
-                return None
-            return domains.group(cached.copy.shape_axes[dimension])
-    return None

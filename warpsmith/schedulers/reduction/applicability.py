@@ -8,7 +8,7 @@ from warpsmith.ir.exprs import Matmul, Reduction, tensor_inputs
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
+from warpsmith.schedulers.pointwise.applicability import beyond, cached_map, self_mapped
 from warpsmith.schedulers.reduction.aside import only_after
 
 
@@ -55,12 +55,7 @@ def pattern(domains: DomainMap, tensor: TensorView) -> tuple[frozenset[int], fro
 
 def after_reduction(fusion: Program) -> set[TensorView]:
     """The tensors that depend on a reduction, the reductions among them."""
-    found: set[TensorView] = set()
-    for operation in fusion.operations:
-        depends = any(t in found for t in tensor_inputs(operation))
-        if depends or isinstance(operation, Reduction):
-            found.update(operation.outputs)
-    return found
+    return fusion.after(_is_reduction)
 
 
 def _needs_result_again(fusion: Program, domains: DomainMap, first: TensorView) -> str:
@@ -95,11 +90,7 @@ def _is_reduction(operation: Operation) -> bool:
 
 def uncovered(fusion: Program, domains: DomainMap, first: TensorView) -> str:
     """Every tensor must be computable from the loops of the first reduction."""
-    own = (axis for axis in first.logical if not axis.is_broadcast)
-    known = {domains.group(axis): integers.ZERO for axis in own}
-    derivation = Derivation(domains, known)
-    for tensor in fusion.computed:
-        for axis in (*tensor.root, *tensor.logical):
-            if not axis.is_broadcast and not derivation.reaches(domains.group(axis)):
-                return f"{tensor.name} has a dimension that {first.name} neither keeps nor reduces"
-    return ""
+    tensor = beyond(fusion.computed, domains, first.logical)
+    if tensor is None:
+        return ""
+    return f"{tensor.name} has a dimension that {first.name} neither keeps nor reduces"

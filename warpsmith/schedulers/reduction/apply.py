@@ -17,7 +17,7 @@ from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import merge_all, order_loops
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import only_after
@@ -240,9 +240,7 @@ def _spread(
     for tile in tiles:
         for position in (0, 1):
             parallelize(tile, position, PARALLEL[OUTER[position]])
-    for cached in caches:
-        if cached.name in params.vectorized:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
+    vectorize(caches, params.vectorized)
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
     loads = [c.register for c in caches if c.load and c.register not in after]
     inline_most(fusion, fusion.computed)

@@ -18,6 +18,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
@@ -301,7 +302,7 @@ def _splits_first(shape: Shape, params: ReductionParams, problem: Problem) -> bo
 
 def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
     """(block_x, block_y, unroll, rows_per_thread) for rows of so many vectors."""
-    lanes = _power_of_two_above(vectors)
+    lanes = power_of_two_above(vectors)
     if vectors <= NARROW_VECTORS:
         if welford and lanes > 1:
             return lanes // 2, 512 // lanes, 2, 2
@@ -319,7 +320,7 @@ def _outer_block(vectors: int, rows: int, sms: int) -> tuple[int, int, int]:
     Blocks are narrow where that gives every multiprocessor columns of its own, so that none are
     split; else tall if rows are many. Where there are columns for more, 256 threads suffice.
     """
-    lanes = _power_of_two_above(vectors)
+    lanes = power_of_two_above(vectors)
     if rows <= FEW_ROWS:
         return min(256, lanes), 1, 4
     widest = min(16, lanes)
@@ -343,7 +344,3 @@ def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
         wanted = MOST_BLOCKS // groups if groups < sms * ENOUGH_BLOCKS_PER_SM else 1
     share = -(-passes // max(1, min(wanted, passes)))
     return -(-passes // share)
-
-
-def _power_of_two_above(value: int) -> int:
-    return 1 << max(0, value - 1).bit_length()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
 
 SHORT = (32, 72, 144, 288, 512)
@@ -59,7 +60,7 @@ def short_block(
     vector = min(vector, max(1, 16 // max(loads)))
     vectors, sms = -(-columns // vector), problem.target.sm_count
     each = max(1, min(MOST_ROWS, MOST_LOADS // len(loads)))
-    block_y = _power_of_two_above(-(-length // each))
+    block_y = power_of_two_above(-(-length // each))
     widest = min(WIDEST, MOST_THREADS // block_y)
     most_bytes = MOST_SHARE * problem.target.l2_bytes
     if vectors > widest * sms and rows * columns * sum(loads) > most_bytes:
@@ -76,13 +77,9 @@ def _lanes(rows: int, vectors: int, bytes_: int, sms: int, widest: int) -> int:
     A block loads whole sectors, and is not faster for less than one request a row. Among equals,
     multiprocessors have as few blocks as may be, and as many have one as can.
     """
-    most = min(widest, _power_of_two_above(vectors))
+    most = min(widest, power_of_two_above(vectors))
     lanes = [x for x in (1, 2, 4, 8, 16, 32) if x <= most]
     whole = [x for x in lanes if x * bytes_ >= SECTOR] or lanes[-1:]
     turns = {x: -(-vectors // (x * sms)) for x in whole}
     cycles = {x: turns[x] * (rows * max(REQUEST, x * bytes_) / REQUEST + START) for x in whole}
     return min(whole, key=lambda x: (cycles[x], turns[x], x))
-
-
-def _power_of_two_above(value: int) -> int:
-    return 1 << max(0, value - 1).bit_length()

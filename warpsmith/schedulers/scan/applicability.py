@@ -5,7 +5,6 @@ from __future__ import annotations
 from warpsmith.ir.exprs import Matmul, Reduction, Scan, tensor_inputs
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.applicability import cached_map, covers, self_mapped
 
 
@@ -26,13 +25,10 @@ def refusal(fusion: Program) -> str:
     for other in found[1:]:
         if _walk(domains, other) != _walk(domains, first):
             return f"{first.output.name} and {other.output.name} scan different dimensions"
-    after: set[TensorView] = set()
-    for operation in fusion.operations:
-        depends = any(t in after for t in tensor_inputs(operation))
-        if depends and isinstance(operation, Scan):
-            return f"{operation.output.name} scans what was scanned before"
-        if depends or isinstance(operation, Scan):
-            after.update(operation.outputs)
+    after = fusion.after(lambda operation: isinstance(operation, Scan))
+    for scan in found:
+        if any(source in after for source in tensor_inputs(scan)):
+            return f"{scan.output.name} scans what was scanned before"
     if not covers(fusion, domains, first.output):
         return f"a tensor has a dimension that {first.output.name} lacks"
     return self_mapped(fusion, domains)

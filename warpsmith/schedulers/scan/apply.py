@@ -7,8 +7,9 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.transforms import merge, parallelize, reorder, split
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedule.transforms import parallelize, split
+from warpsmith.schedulers.caching import Cached, vectorize
+from warpsmith.schedulers.cover import merge_all, order_loops
 from warpsmith.schedulers.scan.applicability import scans
 from warpsmith.schedulers.scan.heuristic import ScanParams, axes_of, run_of
 
@@ -42,12 +43,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> Non
     run = run_of(fusion, domains, caches)
     order = axes_of(fusion, caches, domains)
     output = scans(fusion)[0].output
-    assert output.definition is not None
-    for each in output.definition.outputs:
-        each.loop = [axis for axis in each.loop if not axis.is_broadcast]
-    place = {domains.group(axis): position for position, axis in enumerate(order)}
-    wanted = sorted(range(len(output.loop)), key=lambda p: place[domains.group(output.loop[p])])
-    reorder(output, {old: new for new, old in enumerate(wanted)})
+    order_loops(output, domains, {domains.group(axis): place for place, axis in enumerate(order)})
     if params.vectorized:
         fusion.divisors |= {(run.extent, params.elements)}
     along = params.block_x if params.inner else params.block_y
@@ -68,14 +64,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> Non
     split(output, -1, along * params.elements)
     split(output, -1, params.elements)
     if kept:
-        for _ in range(kept - 1):
-            merge(output, 0)
+        merge_all(output, 0, kept)
         split(output, 0, params.block_y if params.inner else params.block_x)
     for position, kind in enumerate(kinds[0 if kept else 2 :]):
         parallelize(output, position, kind)
     transform_like(output)
     parallelize_like(output)
-    for cached in caches:
-        if cached.name in params.vectorized:
-            parallelize(cached.copy, -1, ParallelType.vectorize)
+    vectorize(caches, params.vectorized)
     inline_most(fusion, fusion.computed)

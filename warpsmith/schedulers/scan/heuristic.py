@@ -14,7 +14,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
-from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.caching import Cached, moved
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.scan.applicability import scans
@@ -129,12 +129,8 @@ def candidates(
     along = alone.block_x if alone.inner else alone.block_y
     if length > turns * along * alone.elements:
         found.append(shared)
-    moved = sum(
-        cached.memory.dtype.size
-        * problem.size(integers.mul(*(axis.extent for axis in cached.memory.shape_axes)))
-        for cached in caches
-    )
-    return [(each, _us(each, length, kept, moved, problem)) for each in found]
+    size = moved(caches, problem)
+    return [(each, _us(each, length, kept, size, problem)) for each in found]
 
 
 def _alone(run: InnerRun, length: int, kept: int, problem: Problem) -> ScanParams:

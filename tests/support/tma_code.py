@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from warpsmith.runtime.machine_code import Code, Instruction, parsed
+from tests.support.machine_code import Code, Instruction, parsed
 
 _COPY = re.compile(r"U(?:TMA(?:LDG|STG|REDG|PF)|BLK(?:CP|RED|PF))(?:\.|$)")
 _REGISTER = re.compile(r"(?<![\w])(?:R(\d+)|P(\d))\b")

@@ -1,4 +1,4 @@
-"""Machine code as a graph: blocks of instructions, and which branches decide on them."""
+"""Machine code as lines, and as a graph: blocks, and which branches decide on them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from warpsmith.errors import CompileError
+import pytest
+
+from warpsmith.errors import CompileError, DeviceError
+from warpsmith.runtime.sass import disassemble
 
 _CODE = re.compile(r"(?:@(!?U?P\w+)\s+)?([A-Z][\w.]*)\s*(.*?)\s*;")
 _TARGET = re.compile(r"`\(([^)]+)\)")
 _JUMPS = ("BRA", "JMP", "BRX", "JMX")
 _ENDS = ("EXIT", "RET", "KILL")
+
+
+def machine_lines(cubin: bytes, entry: str = "k") -> tuple[str, ...]:
+    """Instructions and labels of a kernel, without addresses and encodings.
+
+    The test is skipped where nothing can disassemble it.
+    """
+    try:
+        text = disassemble(cubin)
+    except DeviceError as error:
+        pytest.skip(str(error))
+    lines = (re.sub(r"/\*.*?\*/", "", line).strip() for line in text.splitlines())
+    body = [line for line in lines if line and line != ";"]
+    return tuple(body[body.index(f".text.{entry}:") :])
 
 
 @dataclass(frozen=True, slots=True)

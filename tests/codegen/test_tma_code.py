@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.machine_code import parsed
+from tests.support.tma_code import Issue, Lanes, tma_predicates
 from warpsmith.errors import CompileError
-from warpsmith.runtime.machine_code import parsed
-from warpsmith.runtime.tma_code import Issue, Lanes, tma_predicates
 
 COPY = "UTMASTG.2D [UR8], [UR16] ;"
 THREAD = "S2R R0, SR_TID.X ;"

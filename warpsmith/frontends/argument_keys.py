@@ -1,0 +1,87 @@
+"""What of a call's arguments a trace depends on, as keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warpsmith.errors import ArgumentError
+from warpsmith.frontends.memory_format import memory_format_of
+from warpsmith.ir.dtypes import DataType
+from warpsmith.runtime import arrays
+
+NUMBERS = {bool: DataType.Bool, int: DataType.Int, float: DataType.Double}
+
+
+class Unusual(Exception):
+    """An argument that has to be converted first."""
+
+
+def exact(args: Sequence[Any]) -> tuple[object, ...]:
+    """All that a trace may depend on, and more, as cheap as can be: made at every call."""
+    parts: list[object] = []
+    for value in args:
+        kind = type(value)
+        if kind in NUMBERS:
+            parts.append(kind)
+        elif hasattr(value, "data_ptr"):  # PyTorch
+            aligned = value.data_ptr() & 15
+            parts.append((value.dtype, value.shape, value.stride(), value.get_device(), aligned))
+        elif kind is np.ndarray:
+            aligned = value.ctypes.data & 15
+            parts.append((value.dtype, value.shape, value.strides, aligned))
+        elif isinstance(value, np.generic) or hasattr(value, "__dlpack_device__"):
+            raise Unusual
+        else:
+            parts.append(_static(value))
+    return tuple(parts)
+
+
+def _static(value: Any) -> tuple[object, ...]:
+    """A static value with its types: 1, 1.0 and True are equal, and mean different programs."""
+    kinds = tuple(map(type, value)) if isinstance(value, tuple) else ()
+    return (type(value), value, kinds)
+
+
+def classified(value: Any) -> object:
+    """What the trace depends on."""
+    if type(value) in NUMBERS:
+        return type(value)
+    if not is_array(value):
+        return _static(value)
+    info = arrays.describe(value)
+    ones = tuple(extent == 1 for extent in info.shape)
+    return (ones, memory_format_of(info.shape, info.strides), kind_of(value))
+
+
+def kind_of(value: Any) -> object:
+    """What the trace depends on, sizes and layouts left out."""
+    if not is_array(value):
+        return classified(value)
+    info = arrays.describe(value)
+    return (info.dtype, len(info.shape), info.pointer & 15 == 0, info.device_kind)
+
+
+def usable(name: str, value: Any) -> Any:
+    """An argument with foreign arrays viewed as known ones; refuses what cannot be in a key."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if is_array(value):
+        return arrays.adopt(value)
+    try:
+        hash(value)
+    except TypeError:
+        raise ArgumentError(
+            f"argument `{name}` has type {type(value).__name__}, which is neither a tensor, a "
+            "number, nor hashable",
+            code="WS0314",
+            remedy="pass tensors one by one, and lists of numbers as tuples",
+        ) from None
+    return value
+
+
+def is_array(value: object) -> bool:
+    """Whether it is a tensor of some library, and no number of one element."""
+    return hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic)

@@ -1,0 +1,306 @@
+"""What operations of torch's mean in `warpsmith.ops`, where they differ from ours.
+
+A meaning is called with the node's place, and with its arguments as values of a fusion. Results get
+the type that torch says: see `definition`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from warpsmith import ops
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Precision
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
+
+
+class NotTaken(Exception):
+    """Why an operation is left to torch."""
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where an operation is defined, and what torch says of its first result."""
+
+    fusion: Fusion
+    dtype: DataType
+    shape: tuple[Expr, ...]
+    device: torch.device
+    precision: Precision
+
+
+Meaning = Callable[..., Any]
+
+
+def plain(function: Callable[..., Any]) -> Meaning:
+    """The meaning of an operation that is one of ours, with the same arguments."""
+    return lambda at, *args: function(*args)
+
+
+def scaled(function: Callable[..., Any]) -> Meaning:
+    def meaning(at: At, a: Any, b: Any, *, alpha: Any = 1) -> Any:
+        return function(a, b if alpha == 1 else ops.mul(b, alpha))
+
+    return meaning
+
+
+def reverse_sub(at: At, a: Any, b: Any, alpha: Any = 1) -> Any:
+    return ops.sub(b, a if alpha == 1 else ops.mul(a, alpha))
+
+
+def divided(at: At, a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
+    if rounding_mode is None:
+        return ops.truediv(a, b)
+    if rounding_mode == "floor":
+        return ops.floor_divide(a, b)
+    return ops.trunc(ops.div(a, b))
+
+
+def power(at: At, base: Any, exponent: Any) -> Any:
+    if exponent == 2:
+        return ops.mul(base, base)
+    if at.dtype.is_float and exponent in _POWERS:
+        return _POWERS[exponent](base)
+    return ops.pow(base, exponent)
+
+
+_POWERS: Mapping[float, Callable[[Any], Any]] = {
+    -1: ops.reciprocal,
+    -0.5: ops.rsqrt,
+    0.5: ops.sqrt,
+    1: ops.set,
+    3: lambda x: ops.mul(ops.mul(x, x), x),
+}
+
+
+def product_added(join: Callable[..., Any]) -> Meaning:
+    def meaning(at: At, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
+        found = join(a, b)
+        return ops.add(x, found if value == 1 else ops.mul(found, value))
+
+    return meaning
+
+
+def gelu(at: At, x: Any, *, approximate: str = "none") -> Any:
+    if approximate == "none":
+        return ops.mul(ops.mul(x, 0.5), ops.add(ops.erf(ops.mul(x, math.sqrt(0.5))), 1.0))
+    cube = ops.mul(ops.mul(x, x), x)
+    inner = ops.mul(ops.add(x, ops.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
+    return ops.mul(ops.mul(x, 0.5), ops.add(ops.tanh(inner), 1.0))
+
+
+def converted(at: At, x: Any, *args: Any, device: Any = None, **how: Any) -> Any:
+    """A conversion; what torch says of layout and memory is kept by the result as it leaves."""
+    if device is not None and torch.device(device).type != at.device.type:
+        raise NotTaken(f"it copies to {device}")
+    return ops.cast(x, at.dtype)
+
+
+def copied(at: At, x: Any, *, memory_format: Any = None) -> Any:
+    return ops.set(x)
+
+
+def overwritten(at: At, x: Any, source: Any, *args: Any) -> Any:
+    """A copy into a tensor, which nothing is left of."""
+    return ops.cast(expanded(at, source), at.dtype)
+
+
+def same(at: At, x: Any, *args: Any) -> Any:
+    return x
+
+
+def reshaped(at: At, x: Any, *args: Any) -> Any:
+    return ops.reshape(x, at.shape)
+
+
+def permuted(at: At, x: Any, dims: Sequence[int]) -> Any:
+    return ops.permute(x, [d % x.rank for d in dims])
+
+
+def transposed(at: At, x: Any, *dims: int) -> Any:
+    if x.rank < 2:
+        return x
+    return ops.transpose(x, *(dims or (0, 1)))
+
+
+def unsqueezed(at: At, x: Any, dim: int) -> Any:
+    place = dim % (x.rank + 1)
+    return ops.broadcast(x, [d == place for d in range(x.rank + 1)])
+
+
+def squeezed(at: At, x: Any, dims: Any = None) -> Any:
+    asked = range(x.rank) if dims is None else dims if isinstance(dims, Sequence) else [dims]
+    places = {d % max(x.rank, 1) for d in asked}
+    return ops.squeeze(x, [d for d in places if d < x.rank and x.shape_axes[d].is_broadcast])
+
+
+def expanded(at: At, x: Any, *args: Any, **how: Any) -> Any:
+    missing = len(at.shape) - x.rank
+    wide = ops.broadcast(x, [d < missing for d in range(len(at.shape))]) if missing else x
+    return ops.expand(wide, at.shape)
+
+
+def repeated(at: At, x: Any, times: Sequence[Any]) -> Any:
+    wide = ops.broadcast(x, [True] * (len(times) - x.rank) + [False] * x.rank)
+    extents = [axis.extent for axis in wide.shape_axes]
+    apart = ops.broadcast(wide, [True, False] * len(times))
+    whole = ops.expand(apart, [each for pair in zip(times, extents, strict=True) for each in pair])
+    return ops.reshape(whole, at.shape)
+
+
+def filled(at: At, *args: Any, **how: Any) -> Any:
+    """`full(shape, value)`, `scalar_tensor(value)`."""
+    return ops.full(at.shape, args[-1], at.dtype, fusion=at.fusion)
+
+
+def filled_like(at: At, x: Any, value: Any, **how: Any) -> Any:
+    return filled(at, value)
+
+
+def constant(value: float) -> Meaning:
+    return lambda at, *args, **how: ops.full(at.shape, value, at.dtype, fusion=at.fusion)
+
+
+def counted(at: At, start: Any, end: Any, step: Any = 1, **how: Any) -> Any:
+    wide = at.dtype if at.dtype.compute is at.dtype else at.dtype.compute
+    return ops.cast(ops.iota(at.shape[0], start, step, wide, fusion=at.fusion), at.dtype)
+
+
+def numbered(
+    at: At, length: Any, *, start: Any = 0, step: Any = 1, dtype: Any = None, **how: Any
+) -> Any:
+    return counted(at, start, None, step)
+
+
+def sliced(at: At, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    """How long the slice is, torch has found."""
+    place = dim % x.rank
+    first = _first_place(start, x.shape_axes[place].extent)
+    if step == 1:
+        return ops.narrow(x, place, first, at.shape[place])
+    bounds: list[Any] = [None] * x.rank
+    bounds[place] = first
+    ends: list[Any] = [None] * x.rank
+    ends[place] = end if not isinstance(end, int) or end < _NO_END else None
+    return ops.slice(x, bounds, ends, [step if d == place else 1 for d in range(x.rank)])
+
+
+_NO_END = 2**62
+"""Ends of slices from here on mean all that there is."""
+
+
+def _first_place(start: Any, extent: Expr) -> Any:
+    """Where a slice begins; symbols are known to be inside."""
+    if start is None or isinstance(start, int):
+        first = start or 0
+        return integers.minimum(first, extent) if first >= 0 else integers.add(extent, first)
+    return start
+
+
+def slice_set(
+    at: At,
+    x: Any,
+    part: Any,
+    dim: int = 0,
+    start: Any = None,
+    end: Any = None,
+    step: int = 1,
+) -> Any:
+    """A tensor with a part of it replaced: gradients of slices are zeros, replaced so."""
+    if step != 1:
+        raise NotTaken(f"a stride of {step}")
+    place = dim % x.rank
+    extent, length = (t.shape_axes[place].extent for t in (x, part))
+    first = _first_place(start, extent)
+    last = integers.add(first, length)
+    widths = [0, 0] * (x.rank - 1 - place) + [first, integers.sub(extent, last)]
+    counted = ops.iota(extent, fusion=at.fusion)
+    where = ops.broadcast(counted, [d != place for d in range(x.rank)])
+    inside = ops.logical_and(ops.ge(where, first), ops.lt(where, last))
+    return ops.where(inside, ops.pad(part, widths), x)
+
+
+def selected_set(at: At, x: Any, part: Any, dim: int, index: Any) -> Any:
+    place = dim % x.rank
+    wide = ops.broadcast(part, [d == place for d in range(x.rank)])
+    if isinstance(index, int) and index < 0:
+        index = integers.add(x.shape_axes[place].extent, index)
+    return slice_set(at, x, wide, place, index)
+
+
+def joined(at: At, tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Torch leaves out empty tensors of one dimension, whatever the others have."""
+    kept = [t for t in tensors if t.rank != 1 or t.shape_axes[0].extent != integers.ZERO]
+    return ops.cat(kept or tensors[:1], dim)
+
+
+def split(at: At, x: Any, sizes: Any, dim: int = 0) -> Any:
+    return tuple(ops.split(x, sizes, dim))
+
+
+def padded(at: At, x: Any, widths: Sequence[Any], value: Any = 0) -> Any:
+    return ops.pad(x, widths, value)
+
+
+def gathered(at: At, x: Any, dim: int, index: Any, *, sparse_grad: bool = False) -> Any:
+    return ops.gather(x, index, dim) if x.rank else x
+
+
+def indexed(at: At, x: Any, indices: Sequence[Any]) -> Any:
+    return ops.index(x, tuple(slice(None) if each is None else each for each in indices))
+
+
+def _dims(dims: Any) -> Any:
+    """None, for all dimensions, is also said by an empty list."""
+    return dims if isinstance(dims, int) or dims else None
+
+
+def accumulation(op: Callable[..., Any]) -> Meaning:
+    def meaning(
+        at: At, x: Any, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
+    ) -> Any:
+        return op(x, _dims(dims), keepdim, at.dtype)
+
+    return meaning
+
+
+def extreme(op: Callable[..., Any]) -> Meaning:
+    return lambda at, x, dims=(), keepdim=False: op(x, _dims(dims), keepdim)
+
+
+def var_mean(at: At, x: Any, dims: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
+    return ops.var_mean(x, _dims(dims), 1 if correction is None else correction, keepdim)
+
+
+def var(at: At, x: Any, dims: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:
+    return var_mean(at, x, dims, correction=correction, keepdim=keepdim)[0]
+
+
+def accumulated(op: Callable[..., Any]) -> Meaning:
+    return lambda at, x, dim, *, dtype=None: op(x, dim, at.dtype)
+
+
+def product(op: Callable[..., Any]) -> Meaning:
+    def meaning(at: At, *args: Any, **how: Any) -> Any:
+        if not at.dtype.is_float:
+            raise NotTaken(f"a product of {at.dtype.value}")
+        precision = at.precision if at.dtype is DataType.Float else "exact"
+        return op(*args, **how, precision=precision)
+
+    return meaning
+
+
+def vectors(op: Callable[..., Any]) -> Meaning:
+    def meaning(at: At, *args: Any) -> Any:
+        if not at.dtype.is_float:
+            raise NotTaken(f"a product of {at.dtype.value}")
+        return op(*args)
+
+    return meaning
