@@ -1,11 +1,12 @@
 """A long run: threads that call random programs at random sizes; memory must come to rest.
 
 `python -m bench.soak --minutes 30` on a GPU, or `--minutes 1 --device sim` anywhere. Every 10 s it
-prints what the process and the device hold; for the last quarter, in the end, and once no program
-is kept any more, also what that consists of. It exits with 1 if a result was wrong, or if memory
-still grows after the first sixth of the time. The limits of caches are divided by how much shorter
-than 30 minutes the run is, so that a short one reaches them, too. `--log FILE` takes each line as
-it is printed, of a run that nobody waits for.
+prints what the process and the device hold; after a sixth of the time, for the last quarter, in the
+end, and once no program is kept any more, also what that consists of. It exits with 1 if a result
+was wrong, or if memory still grows after the first sixth. The limits of caches are divided by how
+much shorter than 30 minutes the run is, so that a short one reaches them, too: of 30
+minutes, plans do after some 2,000 calls. A machine too slow for that in the first sixth may fail
+for caches that fill. `--log FILE` takes each line as it is printed, of a run that nobody waits for.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -27,12 +28,11 @@ import numpy as np
 
 import warpsmith
 from bench.resident import MIB, Resident, resident_bytes, trim
-from warpsmith import DataType, knobs, ops
+from bench.soak_programs import Program, check, drawn
+from warpsmith import knobs
 from warpsmith.knobs import Knobs
 
 Device = Literal["gpu", "sim", "reference"]
-Step = tuple[str, int, int]
-"""An operation, and which of the values so far it takes."""
 
 WHOLE_MINUTES = 30.0
 POOL = 64
@@ -44,88 +44,7 @@ FRESH = 0.02
 CHECKED = 0.1
 """Share of calls whose results are held against float64."""
 
-TOLERANCE = 2e-3
-"""Of a result's largest element: programs are a few steps of float, none of which amplifies."""
-
 LIMITS = ("kept_traces", "kept_plans", "kept_kernels", "loaded_kernels", "kept_maps")
-
-
-_OPS: Any = ops  # called with values whose types only a run knows
-
-POINTWISE: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "add": (lambda a, b: a + b, lambda a, b: a + b),
-    "mul": (lambda a, b: _OPS.tanh(a) * b, lambda a, b: np.tanh(a) * b),
-    "mix": (lambda a, b: 0.5 * a - 0.25 * b, lambda a, b: 0.5 * a - 0.25 * b),
-    "relu": (lambda a, b: _OPS.relu(a), lambda a, b: np.maximum(a, 0)),
-    "gate": (lambda a, b: _OPS.sigmoid(a) * b, lambda a, b: b / (1 + np.exp(-a))),
-}
-ROWS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "centre": (
-        lambda a, b: a - _OPS.mean(a, [-1], keepdim=True),
-        lambda a, b: a - a.mean(-1, keepdims=True),
-    ),
-    "norm": (
-        lambda a, b: a * _OPS.rsqrt(_OPS.mean(a * a, [-1], keepdim=True) + 1.0) + b,
-        lambda a, b: a / np.sqrt((a * a).mean(-1, keepdims=True) + 1) + b,
-    ),
-    "peak": (
-        lambda a, b: a - 0.5 * _OPS.max(b, [-1], keepdim=True),
-        lambda a, b: a - 0.5 * b.max(-1, keepdims=True),
-    ),
-}
-ENDS: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "all": (lambda a: a, lambda a: a),
-    "rows": (lambda a: _OPS.mean(a, [-1]), lambda a: a.mean(-1)),
-    "columns": (lambda a: _OPS.mean(a, [0]), lambda a: a.mean(0)),
-    "both": (lambda a: (a, _OPS.mean(a, [0])), lambda a: (a, a.mean(0))),
-    "product": (lambda a: _gram(a, DataType.Float), lambda a: _exact_gram(a)),
-    "fast": (lambda a: _gram(a, DataType.Half), lambda a: _exact_gram(a)),
-}
-STEPS = {**POINTWISE, **ROWS}
-
-
-def _gram(a: Any, dtype: DataType) -> Any:
-    """The mean of products of rows, of values of a type."""
-    rounded = _OPS.cast(a, dtype)
-    sums = _OPS.matmul(rounded, _OPS.transpose(rounded, 0, 1), dtype=DataType.Float)
-    return sums / a.shape()[1]
-
-
-def _exact_gram(a: Any) -> Any:
-    """The same in float32, which is exact enough, and takes NumPy a tenth of the time."""
-    single = a.astype(np.float32)
-    return single @ single.T / a.shape[1]
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A random program of two arguments: `x [rows, columns]`, and `y` like it or one row."""
-
-    steps: tuple[Step, ...]
-    end: str
-    one_row: bool
-
-    def __call__(self, x: Any, y: Any, *, which: int) -> Any:
-        """The results of warpsmith's operations, `which` 0, or of NumPy's, 1."""
-        values = [x, y + 0.0 * x]
-        for name, first, second in self.steps:
-            values.append(STEPS[name][which](values[first], values[second]))
-        return ENDS[self.end][which](values[-1])
-
-    @property
-    def fused(self) -> Callable[[Any, Any], Any]:
-        return warpsmith.fuse(lambda x, y: self(x, y, which=0))
-
-
-def drawn(random_: random.Random) -> Program:
-    """A program of 2 to 8 steps, at most two of them over rows."""
-    steps: list[Step] = []
-    names = [random_.choice(list(POINTWISE)) for _ in range(random_.randint(2, 6))]
-    for _ in range(random_.randint(0, 2)):
-        names.insert(random_.randrange(len(names) + 1), random_.choice(list(ROWS)))
-    for number, name in enumerate(names):
-        steps.append((name, number + 1, random_.randrange(number + 2)))
-    return Program(tuple(steps), random_.choice(list(ENDS)), random_.random() < 0.5)
 
 
 @dataclass(slots=True)
@@ -204,7 +123,8 @@ def soak(
     workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
     for worker in workers:
         worker.start()
-    told, parted = 0, False
+    told = 0
+    moments = [(10 * minutes, "the first sixth is over"), (45 * minutes, "last quarter")]
     while not over.wait(1.0):
         passed = time.monotonic() - begin
         seen.seconds.append(passed)
@@ -213,9 +133,8 @@ def soak(
         if passed >= 10 * (told + 1):
             told += 1
             say(_line(seen))
-        if not parted and passed >= 45 * minutes:
-            parted = True
-            say(f"last quarter: {Resident.now()}")
+        if moments and passed >= moments[0][0]:
+            say(f"{moments.pop(0)[1]}: {Resident.now()}")
         if passed >= 60 * minutes:
             over.set()
     for worker in workers:
@@ -239,19 +158,8 @@ def _call(
     shape = (1, columns) if program.one_row else (rows, columns)
     given = _numbers(numbers, ((rows, columns), shape), device)
     results = fused(*given)
-    if random_.random() >= CHECKED:
-        return
-    x, y = (np.asarray(array.cpu() if device == "gpu" else array, np.float64) for array in given)
-    exact = program(x, y, which=1)
-    pairs = zip(_several(results), _several(exact), strict=True)
-    for position, (got, wanted) in enumerate(pairs):
-        host = np.asarray(got.cpu() if device == "gpu" else got, np.float64)
-        assert host.shape == wanted.shape, (host.shape, wanted.shape)
-        error = np.max(np.abs(host - wanted), initial=0.0)
-        scale = max(float(np.max(np.abs(wanted), initial=0.0)), 1.0)
-        assert error <= TOLERANCE * scale, (
-            f"result {position} of {(rows, columns)} is off by {error:.3g} of {scale:.3g}"
-        )
+    if random_.random() < CHECKED:
+        check(program, given, results)
 
 
 def _numbers(
@@ -264,10 +172,6 @@ def _numbers(
 
     drawn_there = torch.Generator("cuda").manual_seed(int(numbers.integers(1 << 31)))
     return [torch.randn(shape, generator=drawn_there, device="cuda") for shape in shapes]
-
-
-def _several(results: Any) -> tuple[Any, ...]:
-    return tuple(results) if isinstance(results, tuple | list) else (results,)
 
 
 def device_bytes() -> int:

@@ -22,6 +22,7 @@ from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs, scope
 from warpsmith.runtime import cache
+from warpsmith.runtime.kept import cache_info
 from warpsmith.runtime.source import Binary, Source
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -145,6 +146,19 @@ def test_a_class_knows_its_sizes_and_why(tmp_path: Path, monkeypatch: pytest.Mon
     assert "8 divides T0_size1" in even.facts
     assert any(fact.endswith("at multiples of 16 bytes") for fact in even.facts)
     assert odd.facts == ("32-bit indices",)
+
+
+def test_classes_of_all_programs_have_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (Planned(name, tmp_path, monkeypatch) for name in ("pointwise", "rows"))
+    with scope(kept_plans=3):
+        for program in (first, second):
+            for columns in (5, 2, 64):  # vectors of 1, 2 and 8
+                program(3, columns)
+        assert len(first.classes()) + len(second.classes()) == cache_info()["classes"].entries <= 3
+        assert second.classes()[-1].sizes["T0_size1"] == (64, 64)
+        assert not first.classes(), "they were met longest ago"
 
 
 def test_explain_lists_the_classes_of_all_calls() -> None:

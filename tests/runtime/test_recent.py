@@ -50,6 +50,15 @@ def test_who_lets_go_of_several_is_called_once_they_are_gone() -> None:
     assert alive == [7]  # of nine, the one that was put in among them
 
 
+def test_what_is_kept_is_listed_by_use() -> None:
+    cache: Recent[int, str] = Recent(kind_of(8))
+    for key in range(3):
+        cache.put(key, f"value {key}")
+    cache.get(1)
+    cache.put(0, "another")
+    assert cache.by_use() == [(2, "value 2"), (1, "value 1"), (0, "value 0")]
+
+
 def test_a_limit_of_one_keeps_the_last() -> None:
     cache: Recent[int, str] = Recent(kind_of(1))
     for key in range(3):

@@ -18,11 +18,15 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.kernel import Kernel
+from warpsmith.runtime.kept import CLASSES
+from warpsmith.runtime.recent import Recent
 
-_KEPT = 64
-"""Classes of one part of a fusion that are remembered; the one met longest ago is forgotten."""
+_LISTED = 64
+"""Classes of one part of a fusion that `explain` lists, at most: those met last."""
 
 _Params = tuple[tuple[str, object], ...]
+_Key = tuple[tuple[str, ...], _Params, str, DataType]
+"""Results of the part of a fusion, what was chosen, the kernel's name, and its index type."""
 
 
 @dataclass(slots=True)
@@ -62,7 +66,7 @@ class Classes:
         extents = [axis.extent for t in fusion.input_tensors for axis in t.shape_axes]
         self._names = tuple(e.name for e in extents if isinstance(e, Symbol))
         self._defined = {t.name: t.contiguity for t in fusion.input_tensors}
-        self._met: dict[tuple[str, ...], dict[tuple[object, ...], SizeClass]] = {}
+        self._met: Recent[_Key, SizeClass] = Recent(CLASSES)
 
     def meet(self, call: CallPlan) -> None:
         """Take in the plan of a new signature."""
@@ -71,17 +75,13 @@ class Classes:
         for planned, launch in launched(call):
             if launch is None:
                 continue
-            met = self._met.setdefault(planned.segment.outputs, {})
-            key = _key(launch)
-            found = met.pop(key, None)
+            key = _key(planned, launch)
+            found = self._met.get(key)
             if found is None:
                 facts = _facts(launch.compiled.kernel)
                 contiguous = self._contiguous(planned.segment.reads)
-                found = SizeClass(key[0], (*facts, *contiguous))
+                found = self._met.put(key, SizeClass(key[1], (*facts, *contiguous)))
             found.meet(launch.compiled, sizes)
-            met[key] = found  # the last one is the one met last
-            while len(met) > _KEPT:
-                del met[next(iter(met))]
 
     def _contiguous(self, tensors: Sequence[TensorView]) -> Iterator[str]:
         """Which tensors lie contiguous where their definition leaves that open."""
@@ -92,8 +92,9 @@ class Classes:
                 yield f"{tensor.name} contiguous in dimensions {', '.join(dims)}"
 
     def of(self, planned: PlannedSegment) -> tuple[SizeClass, ...]:
-        """The classes of a part of the fusion, the one met last behind the others."""
-        return tuple(self._met.get(planned.segment.outputs, {}).values())
+        """The latest classes of a part of the fusion, the one met last behind the others."""
+        outputs = planned.segment.outputs
+        return tuple(met for (part, *_), met in self._met.by_use() if part == outputs)[-_LISTED:]
 
     def lines(self, planned: PlannedSegment) -> list[str]:
         """What `explain` says of them; of parameters, those in which they differ."""
@@ -118,12 +119,13 @@ def launched(call: CallPlan) -> Iterator[tuple[PlannedSegment, Launch | None]]:
         yield planned, launches.get(number)
 
 
-def _key(launch: Launch) -> tuple[_Params, str, DataType]:
+def _key(planned: PlannedSegment, launch: Launch) -> _Key:
     params = launch.params
     chosen = (
         () if params is None else tuple((f.name, getattr(params, f.name)) for f in fields(params))
     )
-    return chosen, launch.compiled.name, launch.compiled.kernel.index_type
+    kernel = launch.compiled.kernel
+    return planned.segment.outputs, chosen, kernel.name, kernel.index_type
 
 
 def _facts(kernel: Kernel) -> tuple[str, ...]:

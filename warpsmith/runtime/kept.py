@@ -25,6 +25,9 @@ CUTS: Final = Kind(lambda knobs: knobs.kept_traces)
 PROOFS: Final = Kind(lambda knobs: knobs.kept_plans)
 """Sizes at which a kernel was proved neither to hang nor to race."""
 
+CLASSES: Final = Kind(lambda knobs: knobs.kept_plans)
+"""Classes of sizes that were met, for `explain`."""
+
 KERNELS: Final = Kind(
     lambda knobs: knobs.kept_kernels,
     lambda kernel: len(kernel.cuda) + len(kernel.binary.ptx) + len(kernel.binary.cubin),
@@ -47,6 +50,7 @@ _BY_NAME: Final = {
     "launches": LAUNCHES,
     "cuts": CUTS,
     "proofs": PROOFS,
+    "classes": CLASSES,
     "kernels": KERNELS,
     "loaded": LOADED,
     "maps": MAPS,

@@ -170,6 +170,11 @@ class Recent(Generic[K, V]):
         """Keep a value, unless another thread was faster: returns what is kept."""
         return self._kind.put(self, key, value)
 
+    def by_use(self) -> list[tuple[K, V]]:
+        """What is kept, what was used last behind the others."""
+        entries = sorted(self.entries.copy().items(), key=lambda each: each[1][1])
+        return [(key, value) for key, (value, _) in entries]
+
     def __del__(self) -> None:
         self._kind.leave(len(self.entries))
 
