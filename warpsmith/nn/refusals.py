@@ -69,6 +69,73 @@ def softmax_dimension(who: str, x: torch.Tensor, dim: int | None, dtype: torch.d
     return dim % rank
 
 
+def check_loss(
+    who: str,
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    label_smoothing: float,
+) -> None:
+    """Refuse logits, targets, weights and options that make no cross entropy."""
+    _check(who, "input", x)
+    if target.dtype not in (torch.int64, torch.int32):
+        raise ArgumentError(
+            f"{who} got a target of type {target.dtype}",
+            code="WS0360",
+            remedy="give numbers of classes in int64 or int32; for probabilities of classes use "
+            "torch.nn.functional",
+        )
+    classes = x.shape[min(1, x.ndim - 1)] if x.ndim else 0
+    if not classes or target.shape != x.shape[:1][: x.ndim - 1] + x.shape[2:]:
+        raise ArgumentError(
+            f"{who} got a target of shape {tuple(target.shape)} for an input of shape "
+            f"{tuple(x.shape)}",
+            code="WS0361",
+            remedy="the input's dimension 1, or the only one, are the classes, and the target has "
+            "the others",
+        )
+    if weight is not None:
+        _check(who, "weight", weight)
+        if weight.shape != (classes,):
+            raise ArgumentError(
+                f"{who} got a weight of shape {tuple(weight.shape)} for {classes} classes",
+                code="WS0361",
+                remedy="give a number for each class, or None",
+            )
+    if reduction not in ("none", "mean", "sum"):
+        raise ArgumentError(
+            f"{who} got the reduction {reduction!r}",
+            code="WS0365",
+            remedy="the reductions are none, mean, sum",
+        )
+    if not 0 <= label_smoothing <= 1:
+        raise ArgumentError(
+            f"{who} got label_smoothing {label_smoothing}",
+            code="WS0365",
+            remedy="give a number from 0 to 1",
+        )
+
+
+def check_scale(who: str, x: torch.Tensor, reduction: str, scale: torch.Tensor | None) -> None:
+    """Refuse what one gradient cannot be scaled by."""
+    if reduction == "none":
+        raise ArgumentError(
+            f"{who} got the reduction 'none', and a gradient for each row is not known",
+            code="WS0365",
+            remedy="use mean or sum, or cross_entropy and its backward",
+        )
+    if scale is None:
+        return
+    if scale.dtype not in NAMES or scale.numel() != 1 or scale.device != x.device:
+        raise ArgumentError(
+            f"{who} got a scale of type {scale.dtype} and shape {tuple(scale.shape)} on "
+            f"{scale.device}",
+            code="WS0365",
+            remedy=f"give a floating-point tensor of one element on {x.device}",
+        )
+
+
 def check_dropout(who: str, x: torch.Tensor, p: float, seed: torch.Tensor | None) -> None:
     """Refuse a share that is none, and a seed that is no integer beside x."""
     if not 0 <= p <= 1:
