@@ -56,14 +56,41 @@ def cross_entropy_gradient(
 
 
 @fuse
+def gradient_of_rows(target: Any, weight: Any, scale: Any, form: LossForm) -> Any:
+    """That of each row's loss where the loss's is the scale, and what a mean is taken over."""
+    wide = scale.dtype
+    kept = target != form.ignore_index
+    own: Any = 1.0 if weight is None else weight.to(wide)[ops.where(kept, target, 0)]
+    counted: Any = ops.where(kept, own, 0.0)
+    total: Any = ops.sum(counted.to(wide))
+    return scale / total, total
+
+
+@fuse
+def rows_with_gradient(x: Any, target: Any, weight: Any, grad: Any, form: LossForm) -> Any:
+    """The loss of each row, and the gradient of x where that of each loss is one number."""
+    found: Any = ops.cross_entropy(x, target, weight, reduction="none", **form.rest)
+    loss, lse, _ = found
+    dx = ops.cross_entropy_backward(grad, x, target, lse, weight, **form.rest)
+    return loss.to(lse.dtype), dx
+
+
+@fuse
+def loss_of_rows(losses: Any, total: Any, form: LossForm) -> Any:
+    """Their sum, or with a total their mean."""
+    found: Any = ops.sum(losses)
+    return (found if total is None else found / total).to(DataType(form.out))
+
+
 def cross_entropy_with_gradient(
     x: Any, target: Any, weight: Any, scale: Any, form: LossForm
-) -> Any:
-    """The loss, and the gradient of x where that of the loss is the scale."""
-    found: Any = ops.cross_entropy(x, target, weight, reduction=form.reduction, **form.rest)
-    loss, lse, total = found
-    grad = scale.to(total.dtype)
+) -> tuple[Any, Any]:
+    """The loss, and the gradient of x where that of the loss is the scale.
+
+    What a mean is taken over is known before the rows, so that one kernel has both of each row.
+    """
+    total = None
     if form.reduction == "mean":
-        grad = grad / total
-    dx = ops.cross_entropy_backward(grad, x, target, lse, weight, **form.rest)
-    return loss.to(DataType(form.out)), dx
+        scale, total = gradient_of_rows(target, weight, scale, form)
+    losses, dx = rows_with_gradient(x, target, weight, scale, form)
+    return loss_of_rows(losses, total, form), dx

@@ -75,7 +75,9 @@ def cross_entropy_with_gradient(
     check_scale(who, input, reduction, scale)
     if input.numel() == 0:
         return _of_nothing(given, form)[0], torch.empty_like(given[0])
-    factor = torch.ones((), device=input.device) if scale is None else scale.detach().view(())
+    statistic = statistic_type(wide_name(input.dtype))
+    one = torch.ones((), dtype=statistic, device=input.device)
+    factor = one if scale is None else scale.detach().view(()).to(statistic)
     x, wanted = _rows(given)
     loss, dx = programs.cross_entropy_with_gradient(x, wanted, weight, factor, form)
     return loss, dx.view(input.shape)

@@ -13,7 +13,7 @@ from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import literal
+from warpsmith.ir.scalar import Expr, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import carries, pointwise, reductions
 from warpsmith.ops.broadcasting import add_axes
@@ -72,7 +72,7 @@ def cross_entropy(
     lse = carries.logsumexp(rows.wide, [rows.dim], keepdim=True)
     weights = rows.weights
     wanted = converted_tensor(gather(arg, rows.own, rows.dim), rows.wide.dtype)
-    loss = _times(weights, _times(_less(1.0, label_smoothing), _less(lse, wanted)))
+    loss = _times(weights, _times(rows.own_share(label_smoothing), _less(lse, wanted)))
     if not _is_zero(label_smoothing):
         each = rows.wide if weight is None else _times(rows.wide, rows.of_classes)
         alike = _less(_times(lse, rows.total), reductions.sum(each, [rows.dim], keepdim=True))
@@ -112,14 +112,15 @@ def cross_entropy_backward(
     lse = rows.along(as_tensor(logsumexp, "cross_entropy_backward"))
     given = converted_tensor(as_tensor(grad, "cross_entropy_backward"), rows.wide.dtype)
     scale = _where(rows.kept, rows.along(given) if given.rank else given, 0.0)
-    own = of_all = _times(scale, _times(rows.weights, _less(1.0, label_smoothing)))
+    own = of_all = _times(scale, _times(rows.weights, rows.own_share(label_smoothing)))
     alike = None
     if not _is_zero(label_smoothing):
         alike = _times(scale, rows.share(label_smoothing))
         of_all = _plus(of_all, _times(alike, rows.total))
     if not _is_zero(z_loss):
         of_all = _plus(of_all, _times(scale, _times(_times(lse, 2.0), z_loss)))
-    found = _times(pointwise.exp(_less(rows.wide, lse)), of_all)
+    distance = pointwise.minimum(_less(rows.wide, lse), 0.0)  # which it is but for rounding
+    found = _times(pointwise.exp(distance), of_all)
     if alike is not None:
         found = _less(found, alike if weight is None else _times(alike, rows.of_classes))
     taken = _where(pointwise.eq(rows.classes, rows.target), own, 0.0)
@@ -175,9 +176,13 @@ class _Rows:
         """The weights of all classes."""
         return self._count if self.weight is None else reductions.sum(self.weight)
 
+    def own_share(self, of: Scalar) -> Any:
+        """What the class of a row has besides where all classes share so much."""
+        return _less(_converted(1.0, self.wide.dtype), _converted(of, self.wide.dtype))
+
     def share(self, of: Scalar) -> Any:
         """What each class has where all have the same."""
-        return _over(of, self._count)
+        return _over(_converted(of, self.wide.dtype), self._count)
 
     @property
     def _count(self) -> Scalar:
@@ -223,6 +228,11 @@ def _unfit(op: str, logits: TensorView, other: str) -> DefinitionError:
 
 def _is_zero(value: Scalar) -> bool:
     return isinstance(value, int | float) and value == 0
+
+
+def _converted(value: Scalar, dtype: DataType) -> Expr:
+    """A number in the type that is computed in."""
+    return arithmetic.convert(value if isinstance(value, Expr) else literal(value), dtype)
 
 
 def _tensor(value: object) -> TensorView:
