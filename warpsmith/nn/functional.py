@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from warpsmith.nn import calls, eager, operators
+from warpsmith.nn.heads import embedding, geglu, rms_norm_rotary, rotary, swiglu
 from warpsmith.nn.losses import cross_entropy, cross_entropy_with_gradient
 from warpsmith.nn.modes import autocast, is_traced
 from warpsmith.nn.refusals import check_dropout, row_dimensions, softmax_dimension
@@ -25,10 +26,15 @@ __all__ = [
     "cross_entropy_with_gradient",
     "dropout_add_layer_norm",
     "dropout_add_rms_norm",
+    "embedding",
+    "geglu",
     "layer_norm",
     "log_softmax",
     "rms_norm",
+    "rms_norm_rotary",
+    "rotary",
     "softmax",
+    "swiglu",
 ]
 
 

@@ -136,6 +136,67 @@ def check_scale(who: str, x: torch.Tensor, reduction: str, scale: torch.Tensor |
         )
 
 
+def check_floats(who: str, **given: torch.Tensor | None) -> None:
+    """Refuse tensors of other types and layouts than are computed with."""
+    for name, tensor in given.items():
+        if tensor is not None:
+            _check(who, name, tensor)
+
+
+def check_gate(who: str, gate: torch.Tensor, up: torch.Tensor) -> None:
+    """Refuse two tensors that are no gated unit."""
+    check_floats(who, gate=gate, up=up)
+    if gate.shape != up.shape:
+        raise ArgumentError(
+            f"{who} got a gate of shape {tuple(gate.shape)} and up of shape {tuple(up.shape)}",
+            code="WS0361",
+            remedy="give two tensors of one shape",
+        )
+
+
+def check_turn(
+    who: str, x: torch.Tensor, weight: torch.Tensor | None, cos: torch.Tensor, sin: torch.Tensor
+) -> bool:
+    """Whether angles are one for each pair, after all is checked."""
+    check_floats(who, x=x, weight=weight, cos=cos, sin=sin)
+    size = x.shape[-1] if x.ndim else 1
+    sizes = (size, size // 2)
+    fits = cos.shape == sin.shape and 0 < cos.ndim <= x.ndim and cos.shape[-1] in sizes
+    pairs = zip(reversed(cos.shape[:-1]), reversed(x.shape[:-1]), strict=False)
+    if size % 2 or not fits or any(a not in (1, b) for a, b in pairs):
+        raise ArgumentError(
+            f"{who} got angles of shapes {tuple(cos.shape)} and {tuple(sin.shape)} for an input of "
+            f"shape {tuple(x.shape)}",
+            code="WS0361",
+            remedy="the input's last dimension are pairs; cos and sin have one angle for each "
+            "element or pair of it, and are broadcast along the others",
+        )
+    if weight is not None and weight.shape != (size,):
+        raise _wrong_shape(who, "weight", weight, (size,))
+    if cos.requires_grad or sin.requires_grad:
+        raise ArgumentError(
+            f"{who} has no gradient of angles, and cos or sin requires one",
+            code="WS0362",
+            remedy="detach them",
+        )
+    return bool(cos.shape[-1] != size)
+
+
+def check_embedding(who: str, index: torch.Tensor, weight: torch.Tensor, padding: int) -> int:
+    """The row without a gradient, counted from the first one, or -1, after all is checked."""
+    check_floats(who, weight=weight)
+    rows = weight.shape[0] if weight.ndim == 2 else 0
+    if index.dtype not in (torch.int64, torch.int32) or not -rows <= padding < rows:
+        raise ArgumentError(
+            f"{who} got indices of type {index.dtype}, a weight of shape {tuple(weight.shape)}, "
+            f"and padding_idx {padding}",
+            code="WS0361",
+            remedy="indices are int64 or int32, the weight is a matrix, and padding_idx one of "
+            "its rows",
+        )
+    return padding % rows
+
+
 def check_dropout(who: str, x: torch.Tensor, p: float, seed: torch.Tensor | None) -> None:
     """Refuse a share that is none, and a seed that is no integer beside x."""
     if not 0 <= p <= 1:
