@@ -14,7 +14,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tests.support.gradients import drawn, tuple_of, with_gradients
 from warpsmith import knobs, nn
 from warpsmith.errors import WarpsmithError
-from warpsmith.nn import calls, functional, operators
+from warpsmith.nn import calls, functional, modes, operators
 
 ROW = (16,)
 SEED = torch.tensor([2**62 + 1])
@@ -153,7 +153,7 @@ def test_autocast_on_a_gpu_gives_the_types_of_torch(dtype: torch.dtype) -> None:
 
 def test_autocast_leaves_alone_what_torch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """torch 2.11 computes no rms_norm in float32."""
-    monkeypatch.setattr(functional, "_IN_FLOAT", frozenset({"layer_norm"}))
+    monkeypatch.setattr(modes, "_IN_FLOAT", frozenset({"layer_norm"}))
     before = torch.is_autocast_enabled("cuda")
     torch.set_autocast_enabled("cuda", True)
     try:

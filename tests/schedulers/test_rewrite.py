@@ -132,6 +132,15 @@ def test_one_of_something_else_than_differences_to_the_largest_stays_exact(shift
     assert exponentials(p) == ["exp"]
 
 
+@pytest.mark.parametrize(("most", "wanted"), [(0, "exp_near"), (1, "exp")])
+def test_one_of_at_most_nothing_may_be_added_to_others(most: int, wanted: str) -> None:
+    p = Program()
+    x, y = p.input(FLOAT, (None, None)), p.input(FLOAT, (None, None))
+    e = p.op("exp", p.op("minimum", p.op("sub", x, y), most))
+    p.output(p.cast(p.op("sub", p.op("mul", e, y), y), HALF))
+    assert exponentials(p) == [wanted]
+
+
 def test_rounded_exponentials_are_right_wherever_they_are_normal() -> None:
     special = [0.0, -0.0, -1e-30, -87.3, -1e30, -3e38, -np.inf]
     x = np.array([[*special, *np.linspace(-87, 0, 500)]], np.float32)

@@ -30,6 +30,7 @@ from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
+from warpsmith.lower.passes.batch_levels import batch_levels
 from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
@@ -164,6 +165,11 @@ PASSES = (
         "batch_welford",
         _always(batch_welford),
         "where splitting left steps without predicates",
+    ),
+    Pass(
+        "batch_levels",
+        _always(batch_levels),
+        "where splitting left steps without predicates, as few of them as there are",
     ),
     Pass(
         "multiply_divisions",

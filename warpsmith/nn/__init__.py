@@ -1,4 +1,4 @@
-"""Training doors: norms and softmaxes with gradients, as torch has them. Importing it needs torch.
+"""Norms, softmaxes and losses with gradients, as torch has them. Importing it needs torch.
 
 `functional` has the functions, and here are the modules.
 """
@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from warpsmith.nn import functional
-from warpsmith.nn.modules import LayerNorm, LogSoftmax, RMSNorm, Softmax
+from warpsmith.nn.modules import CrossEntropyLoss, LayerNorm, LogSoftmax, RMSNorm, Softmax
 
-__all__ = ["LayerNorm", "LogSoftmax", "RMSNorm", "Softmax", "functional"]
+__all__ = ["CrossEntropyLoss", "LayerNorm", "LogSoftmax", "RMSNorm", "Softmax", "functional"]

@@ -1,8 +1,8 @@
-"""Norms and softmaxes with gradients: the signatures of `torch.nn.functional`, in one kernel each.
+"""Norms, softmaxes and losses with gradients, by the signatures of `torch.nn.functional`.
 
-They compute in float (double for float64) and round once. Backward, one fusion reads the input and
-the incoming gradient once and gives all gradients. Under CUDA autocast they return float32 where
-torch's do, without converting their input first.
+They compute in float (double for float64) and round once. Forward, a norm or softmax is one kernel.
+Backward, one fusion reads the input and the incoming gradient once and gives all gradients. Under
+CUDA autocast they return float32 where torch's do, without converting their input first.
 """
 
 from __future__ import annotations
@@ -12,26 +12,29 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from warpsmith.nn import calls, eager, operators
-from warpsmith.nn.refusals import (
-    check_dropout,
-    refuse_tangents,
-    refuse_transforms,
-    row_dimensions,
-    softmax_dimension,
-)
+from warpsmith.nn.heads import embedding, geglu, rms_norm_rotary, rotary, swiglu
+from warpsmith.nn.losses import cross_entropy, cross_entropy_with_gradient
+from warpsmith.nn.modes import autocast, is_traced
+from warpsmith.nn.refusals import check_dropout, row_dimensions, softmax_dimension
 
 __all__ = [
     "add_layer_norm",
     "add_rms_norm",
+    "cross_entropy",
+    "cross_entropy_with_gradient",
     "dropout_add_layer_norm",
     "dropout_add_rms_norm",
+    "embedding",
+    "geglu",
     "layer_norm",
     "log_softmax",
     "rms_norm",
+    "rms_norm_rotary",
+    "rotary",
     "softmax",
+    "swiglu",
 ]
 
 
@@ -156,11 +159,11 @@ def _norm(
     dropped: float = 0.0,
 ) -> tuple[Any, Any]:
     """The normalized tensor, and `x + residual` where there is a residual."""
-    out = _autocast(x, "layer_norm" if centered else "rms_norm")
+    out = autocast(x, "layer_norm" if centered else "rms_norm")
     if eps is None:
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
         eps = torch.finfo(torch.float64 if exact else torch.float32).eps
-    if _is_traced(who, x, residual, weight, bias):
+    if is_traced(who, x, residual, weight, bias):
         found = operators.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped)
         return found[0], found[1]
     if torch.is_grad_enabled() and (
@@ -188,44 +191,9 @@ def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, lo
     place = softmax_dimension(who, x, dim, dtype)
     if x.dtype not in calls.NAMES:
         x = x.to(dtype)
-    out = _autocast(x, "softmax.int") if dtype is None else dtype
-    if _is_traced(who, x, None, None, None):
+    out = autocast(x, "softmax.int") if dtype is None else dtype
+    if is_traced(who, x, None, None, None):
         return operators.softmax(x, place, log, out)
     if torch.is_grad_enabled() and x.requires_grad:
         return eager.Softmax.apply(x, place, log, out)
     return calls.softmax(x, place, log, out)
-
-
-_IN_FLOAT = frozenset(
-    name
-    for name in ("layer_norm", "rms_norm", "softmax.int")
-    if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA")
-)
-"""What this version of torch computes in float32 under CUDA autocast: 2.11 leaves rms_norm out."""
-
-
-def _autocast(x: Tensor, name: str) -> torch.dtype:
-    """The type of a result: float32 for 16 bits where CUDA autocast says so, else the input's."""
-    if x.is_cuda and torch.is_autocast_enabled("cuda") and name in _IN_FLOAT:
-        return torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
-    return x.dtype
-
-
-_PLAIN = frozenset({Tensor, torch.nn.Parameter, type(None)})
-
-
-def _is_traced(
-    who: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None
-) -> bool:
-    """Whether torch has to see an operator: something other than plain eager mode is going on."""
-    if torch.compiler.is_compiling():
-        return True
-    if torch._C._are_functorch_transforms_active():
-        refuse_transforms(who)
-    if forward_ad._current_level >= 0:
-        refuse_tangents(who, x, residual, weight, bias)
-    return not (
-        (x.is_cuda or x.is_cpu)
-        and {type(x), type(residual), type(weight), type(bias)} <= _PLAIN
-        and torch._C._len_torch_dispatch_stack() == 0
-    )

@@ -55,7 +55,7 @@ def norm_gradients(
         own = [None if kind is None else dtotal.to(kind) for kind in (of_x, of_residual)]
         return own[0], own[1], None, None
     given = dy, dtotal, source, mean, scale, weight, seed, ctx.dims, ctx.dropped
-    found = iter(_scoped(ctx, run, *given, *wanted))
+    found = iter(scoped(ctx, run, *given, *wanted))
     dx = next(found) if of_x is not None else None
     dresidual = dx if of_residual is of_x and seed is None else None
     if of_residual is not None and dresidual is None:
@@ -81,11 +81,11 @@ def softmax_gradients(run: Callable[..., Any], ctx: Any, dy: Tensor | None) -> T
     if dy is None:
         return None
     (y,) = ctx.saved_tensors
-    gradient: Tensor = _scoped(ctx, run, dy, y, ctx.dim, ctx.log, ctx.type)
+    gradient: Tensor = scoped(ctx, run, dy, y, ctx.dim, ctx.log, ctx.type)
     return gradient
 
 
-def _scoped(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
+def scoped(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
     """A call under the knobs of the forward call's scope: autograd has threads of its own."""
     if ctx.knobs is None:
         return run(*args)

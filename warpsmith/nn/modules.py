@@ -1,6 +1,8 @@
-"""Norms and softmaxes as modules: constructors, parameters and `state_dict` of torch's."""
+"""Norms, softmaxes and losses as modules: constructors, parameters and `state_dict` of torch's."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,3 +37,26 @@ class LogSoftmax(torch.nn.LogSoftmax):  # type: ignore[misc]  # torch is not ana
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.log_softmax(input, self.dim)
+
+
+class CrossEntropyLoss(torch.nn.CrossEntropyLoss):  # type: ignore[misc]  # torch is not analysed
+    """`torch.nn.CrossEntropyLoss` through `functional.cross_entropy`.
+
+    Args:
+        z_loss: so many times the square of its logsumexp is added to the loss of a row.
+    """
+
+    def __init__(self, *args: Any, z_loss: float = 0.0, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.z_loss = z_loss
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return functional.cross_entropy(
+            input,
+            target,
+            self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+            z_loss=self.z_loss,
+        )

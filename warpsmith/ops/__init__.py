@@ -20,6 +20,7 @@ from warpsmith.ops.choosing import (
 from warpsmith.ops.einsum import einsum
 from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zeros, zeros_like
 from warpsmith.ops.grouped import grouped_matmul
+from warpsmith.ops.losses import cross_entropy, cross_entropy_backward
 from warpsmith.ops.masks import masked_fill, one_hot, tril, triu
 from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
 from warpsmith.ops.pointwise import __all__ as _pointwise
@@ -69,6 +70,8 @@ __all__ = [
     "choose",
     "chunk",
     "count_up_to",
+    "cross_entropy",
+    "cross_entropy_backward",
     "cummax",
     "cummin",
     "cumprod",

@@ -26,14 +26,13 @@ from warpsmith.ops.values import Dims, as_tensor, as_value, dimension, dimension
 def _with_exponentials(a: Any, b: Any) -> tuple[Any, Any]:
     """Sums of exponentials, each scaled by its own largest element, by the larger of both.
 
-    A side that has it is not scaled: of infinities the difference would be NaN.
+    Where that is infinite they are not scaled: infinities have no difference.
     """
     largest = pointwise.maximum(a.m, b.m)
+    level = pointwise.where(pointwise.isfinite(largest), largest, 0.0)
 
     def scaled(side: Any) -> Any:
-        factor = pointwise.exp(pointwise.sub(side.m, largest))
-        scaled = pointwise.mul(side.s, factor)
-        return pointwise.where(pointwise.eq(side.m, largest), side.s, scaled)
+        return pointwise.mul(side.s, pointwise.exp(pointwise.sub(side.m, level)))
 
     return largest, pointwise.add(scaled(a), scaled(b))
 

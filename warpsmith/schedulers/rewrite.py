@@ -6,10 +6,11 @@ Rules:
                  -1, which the left side loses.
   ROUNDED_QUOTIENT  a quotient of floats that only 16-bit copies are made of is computed within 2
                  ulp: the exact one takes twice the instructions, for bits that are rounded away.
-  ROUNDED_EXPONENTIAL  likewise exp(x - max(x)) of floats, as in a softmax, in 2 instructions in
-                 place of 8: its relative error grows by 2^-23 for each unit of the argument, about
-                 what the rounding of that makes of it. What is smaller than a normal number becomes
-                 0, so it may only be summed and scaled: a logarithm of it would be infinite.
+  ROUNDED_EXPONENTIAL  likewise exp(x - max(x)) of floats, as in a softmax, and exp(minimum(x, 0)),
+                 in 2 instructions in place of 8: its relative error grows by 2^-23 for each unit
+                 of the argument, about what the rounding of that makes of it. What is smaller than
+                 a normal number becomes 0, so it may only be summed and scaled: a logarithm of it
+                 would be infinite.
   MOVED_OPERAND  a matrix product reads an operand that is only permuted as it lies before, under
                  other axes: `x @ transpose(w)` reads `w`; and one that is repeated along batches
                  of the other operand without these. Where that is its other operand, it reads a
@@ -66,7 +67,7 @@ def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
         return None
     first, second = operation.inputs
     for tanh, one in ((first, second), (second, first)):
-        if not (isinstance(tanh, TensorView) and _is_one(one)):
+        if not (isinstance(tanh, TensorView) and _is_number(one, 1)):
             continue
         inner = tanh.definition
         if not (isinstance(inner, Pointwise) and inner.op == "tanh"):
@@ -105,9 +106,18 @@ def _is_rounded_exponential(
     than its size."""
     if not (isinstance(operation, Pointwise) and operation.op == "exp"):
         return False
+    if operation.output.dtype is not DataType.Float or operation.output in precise:
+        return False
     largest = largest_taken_from(operation.inputs[0])
-    rounded = operation.output.dtype is DataType.Float and operation.output not in precise
-    return rounded and largest is not None and _only_scaled(graph, operation.output, largest)
+    small = largest is not None or _is_at_most_zero(operation.inputs[0])
+    return small and _only_scaled(graph, operation.output, largest)
+
+
+def _is_at_most_zero(value: Value) -> bool:
+    definition = value.definition if isinstance(value, TensorView) else None
+    if not (isinstance(definition, Pointwise) and definition.op == "minimum"):
+        return False
+    return any(_is_number(each, 0) for each in definition.inputs)
 
 
 def largest_taken_from(value: Value) -> Reduction | None:
@@ -126,12 +136,12 @@ def largest_taken_from(value: Value) -> Reduction | None:
     return reduction if same else None
 
 
-def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction) -> bool:
+def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction | None) -> bool:
     """Whether nothing but sums and multiples is made of exponentials, and of these.
 
     Their sum along the dimensions of the maximum is 1 or more, and may be used in any way.
     """
-    gone = [axis.is_reduction for axis in largest.output.logical]
+    gone = None if largest is None else [axis.is_reduction for axis in largest.output.logical]
     pending = [tensor]
     while pending:
         value = pending.pop()
@@ -141,7 +151,7 @@ def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction) -> bool:
                     along = [axis.is_reduction for axis in output.logical]
                     if value is not tensor or along != gone:
                         pending.append(output)
-                case Move() | Pointwise(op="mul" | "cast" | "set" | "neg"):
+                case Move() | Pointwise(op="mul" | "cast" | "set" | "neg" | "add" | "sub"):
                     pending += use.outputs
                 case Pointwise(op="div" | "truediv", inputs=(_, other)) if other is not value:
                     pending += use.outputs
@@ -150,10 +160,10 @@ def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction) -> bool:
     return True
 
 
-def _is_one(value: Value) -> bool:
+def _is_number(value: Value, number: int) -> bool:
     if isinstance(value, Apply) and value.op == "cast":
-        return _is_one(value.args[0])
-    return isinstance(value, Const) and value.value == 1
+        return _is_number(value.args[0], number)
+    return isinstance(value, Const) and value.value == number
 
 
 def _read_unmoved(fusion: Fusion, graph: Graph, casts: Casts, operation: Matmul) -> None:

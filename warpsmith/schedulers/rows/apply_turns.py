@@ -54,6 +54,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     given = Rows(fusion, DomainMap(fusion), caches)
     columns, full = given.columns, {cached.register for cached in given.full}
     row, shared = row_start(params), {cached.register for cached in given.weights}
+    of_some = {cached.register for cached in given.weights if given.differs(cached)}
     tiles: tuple[TensorView, ...] = ()
     if params.ring:
         tiles = through_shared(given.loads, by_threads=params.by_threads, chunks=params.chunks)
@@ -117,7 +118,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
             if not params.reread:
                 register.compute_at = min(register.compute_at, row)
         elif cached.load and register in shared:
-            if not params.reload_weights and not kept:
+            if not params.reload_weights and not kept and register not in of_some:
                 register.compute_at = min(register.compute_at, TURN)
         elif cached.load and register.compute_at > TURN:  # statistics of a row
             circular_buffer(register, 2)

@@ -93,8 +93,14 @@ class Rows:
 
     @cached_property
     def weights(self) -> tuple[Cached, ...]:
-        """The inputs that all rows share."""
+        """The inputs that all rows share, or several."""
         return weights_of(self.alone, of_rows(self.caches, self.columns))
+
+    def differs(self, weight: Cached) -> bool:
+        """Whether what rows share is another one for some of them, as a token's angles are the same
+        for all of its heads.
+        """
+        return not self._groups(self.kept).isdisjoint(self._groups(weight.register.root))
 
     @property
     def loaded(self) -> int:

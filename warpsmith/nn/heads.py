@@ -1,0 +1,185 @@
+"""Gated units, rotations of heads, and embeddings, with gradients in a kernel or two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from warpsmith.nn import head_programs as programs
+from warpsmith.nn.calls import NAMES, statistic_type, wide_name
+from warpsmith.nn.doors import Door, Tensors, door
+from warpsmith.nn.head_programs import EmbeddingForm, GateForm, TurnForm
+from warpsmith.nn.refusals import check_embedding, check_gate, check_turn
+
+
+def swiglu(gate: Tensor, up: Tensor) -> Tensor:
+    """`silu(gate) * up`, of the gate's type."""
+    return _gated("swiglu", gate, up, "silu")
+
+
+def geglu(gate: Tensor, up: Tensor, approximate: str = "none") -> Tensor:
+    """`gelu(gate) * up`, of the gate's type; with `approximate` "tanh" by GELU's tanh form."""
+    return _gated("geglu", gate, up, "gelu_tanh" if approximate == "tanh" else "gelu")
+
+
+def rotary(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False) -> Tensor:
+    """Pairs of the last dimension, turned by angles: rotary positions.
+
+    Args:
+        cos, sin: of each element's angle, or of each pair's, broadcast along other dimensions.
+        interleaved: pairs are neighbours; else an element of the first half and one of the second.
+    """
+    half = check_turn("rotary", x, None, cos, sin)
+    form = TurnForm(interleaved, half, wide_name(x.dtype), NAMES[x.dtype])
+    found: Tensor = _ROTARY("rotary", (x, cos, sin), form)
+    return found
+
+
+def rms_norm_rotary(
+    x: Tensor,
+    weight: Tensor | None,
+    cos: Tensor,
+    sin: Tensor,
+    eps: float | None = None,
+    interleaved: bool = False,
+) -> Tensor:
+    """`rotary(rms_norm(x, (x.shape[-1],), weight, eps), cos, sin)`, rounded once: queries or keys
+    that are normalized.
+    """
+    half = check_turn("rms_norm_rotary", x, weight, cos, sin)
+    if eps is None:
+        eps = torch.finfo(torch.float64 if x.dtype is torch.float64 else torch.float32).eps
+    kind = "" if weight is None else NAMES[weight.dtype]
+    form = TurnForm(interleaved, half, wide_name(x.dtype), NAMES[x.dtype], kind, eps)
+    found: Tensor = _NORM_ROTARY("rms_norm_rotary", (x, weight, cos, sin), form)
+    return found
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Rows of the weight, as `torch.nn.functional.embedding`; its gradient is summed in float, in
+    the order of the indices, and so the same every time.
+    """
+    padding = check_embedding("embedding", input, weight, padding_idx or 0)
+    form = EmbeddingForm(weight.shape[0], -1 if padding_idx is None else padding)
+    found: Tensor = _EMBEDDING("embedding", (input, weight), form)
+    return found
+
+
+def _gated(who: str, gate: Tensor, up: Tensor, unit: str) -> Tensor:
+    check_gate(who, gate, up)
+    found: Tensor = _GATED(who, (gate, up), GateForm(unit, wide_name(gate.dtype, up.dtype)))
+    return found
+
+
+def _like(given: Tensors, form: Any) -> Tensors:
+    return (given[0].new_empty(given[0].shape),)
+
+
+def _run_gated(given: Tensors, form: Any) -> Tensors:
+    return _like(given, form) if given[0].numel() == 0 else (programs.gated(*given, form),)
+
+
+def _gated_gradients(dy: Tensor, given: Tensors, _: Tensors, form: Any) -> Tensors:
+    if dy.numel() == 0:
+        return tuple(map(torch.empty_like, given))
+    return tuple(programs.gated_gradient(dy, *given, form))
+
+
+def _run_rotary(given: Tensors, form: Any) -> Tensors:
+    return _like(given, form) if given[0].numel() == 0 else (programs.rotary(*given, form),)
+
+
+def _rotary_gradients(dy: Tensor, given: Tensors, _: Tensors, form: Any) -> Tensors:
+    if dy.numel() == 0:
+        return torch.empty_like(given[0]), None, None
+    return programs.rotary_gradient(dy, *given[1:], form), None, None
+
+
+def _norm_rotary_shapes(given: Tensors, form: Any) -> Tensors:
+    x = given[0]
+    scale = x.new_empty((*x.shape[:-1], 1), dtype=statistic_type(form.wide))
+    return x.new_empty(x.shape), scale
+
+
+def _run_norm_rotary(given: Tensors, form: Any) -> Tensors:
+    if given[0].numel() == 0:
+        return _norm_rotary_shapes(given, form)
+    return tuple(programs.norm_rotary(*given, form))
+
+
+def _norm_rotary_gradients(dy: Tensor, given: Tensors, beside: Tensors, form: Any) -> Tensors:
+    x, weight, cos, sin = given
+    if dy.numel() == 0:
+        return torch.empty_like(x), None if weight is None else torch.zeros_like(weight), None, None
+    found = programs.norm_rotary_gradient(dy, x, weight, cos, sin, *beside, form)
+    dx, dw = found if form.weight else (found, None)
+    return dx, dw, None, None
+
+
+def _embedded_shape(given: Tensors, form: Any) -> Tensors:
+    index, weight = given
+    return (weight.new_empty((*index.shape, weight.shape[1])),)
+
+
+def _run_embedding(given: Tensors, form: Any) -> Tensors:
+    empty = given[0].numel() == 0 or given[1].numel() == 0
+    return _embedded_shape(given, form) if empty else (programs.embedding(*given),)
+
+
+def _embedding_gradients(dy: Tensor, given: Tensors, _: Tensors, form: Any) -> Tensors:
+    index, weight = given
+    if dy.numel() == 0:
+        return None, torch.zeros_like(weight)
+    flat = dy.reshape(-1, weight.shape[1]), index.reshape(-1)
+    return None, programs.embedding_gradient(*flat, form)
+
+
+_TURN = "bool interleaved, bool half, str wide, str out, str weight_type, float eps"
+
+_GATED: Door = door(
+    "gated",
+    GateForm,
+    "(Tensor gate, Tensor up, str unit, str wide) -> Tensor",
+    "(Tensor dy, Tensor gate, Tensor up, str unit, str wide) -> Tensor[]",
+    2,
+    _run_gated,
+    _like,
+    _gated_gradients,
+    (0, 1),
+)
+_ROTARY: Door = door(
+    "rotary",
+    TurnForm,
+    f"(Tensor x, Tensor cos, Tensor sin, {_TURN}) -> Tensor",
+    f"(Tensor dy, Tensor x, Tensor cos, Tensor sin, {_TURN}) -> Tensor[]",
+    3,
+    _run_rotary,
+    _like,
+    _rotary_gradients,
+    (0,),
+)
+_NORM_ROTARY: Door = door(
+    "norm_rotary",
+    TurnForm,
+    f"(Tensor x, Tensor? weight, Tensor cos, Tensor sin, {_TURN}) -> (Tensor, Tensor)",
+    "(Tensor dy, Tensor x, Tensor? weight, Tensor cos, Tensor sin, Tensor scale, "
+    f"{_TURN}) -> Tensor[]",
+    4,
+    _run_norm_rotary,
+    _norm_rotary_shapes,
+    _norm_rotary_gradients,
+    (0, 1),
+)
+_EMBEDDING: Door = door(
+    "embedding",
+    EmbeddingForm,
+    "(Tensor input, Tensor weight, int rows, int padding) -> Tensor",
+    "(Tensor dy, Tensor input, Tensor weight, int rows, int padding) -> Tensor[]",
+    2,
+    _run_embedding,
+    _embedded_shape,
+    _embedding_gradients,
+    (1,),
+)

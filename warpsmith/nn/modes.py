@@ -1,0 +1,43 @@
+"""In which of torch's modes a call is made: eager or traced, and under which autocast."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from warpsmith.nn.refusals import refuse_tangents, refuse_transforms
+
+_IN_FLOAT = frozenset(
+    name
+    for name in ("layer_norm", "rms_norm", "softmax.int", "log_softmax.int")
+    if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", "AutocastCUDA")
+)
+"""What this version of torch computes in float32 under CUDA autocast: 2.11 leaves rms_norm out."""
+
+
+def autocast(x: Tensor, name: str) -> torch.dtype:
+    """The type of a result: float32 for 16 bits where CUDA autocast says so, else the input's."""
+    if x.is_cuda and torch.is_autocast_enabled("cuda") and name in _IN_FLOAT:
+        return torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
+    return x.dtype
+
+
+_PLAIN = frozenset({Tensor, torch.nn.Parameter, type(None)})
+
+
+def is_traced(
+    who: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None
+) -> bool:
+    """Whether torch has to see an operator: something other than plain eager mode is going on."""
+    if torch.compiler.is_compiling():
+        return True
+    if torch._C._are_functorch_transforms_active():
+        refuse_transforms(who)
+    if forward_ad._current_level >= 0:
+        refuse_tangents(who, x, residual, weight, bias)
+    return not (
+        (x.is_cuda or x.is_cpu)
+        and {type(x), type(residual), type(weight), type(bias)} <= _PLAIN
+        and torch._C._len_torch_dispatch_stack() == 0
+    )
