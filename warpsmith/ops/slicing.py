@@ -15,6 +15,7 @@ from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import common_type, converted_tensor, fresh_axes
 from warpsmith.ops.reading import own_places, read, within
 from warpsmith.ops.shape import broadcast
+from warpsmith.ops.scalars import known
 from warpsmith.ops.values import (
     Dims,
     Scalar,
@@ -98,6 +99,7 @@ def _bounds(extent: Expr, start: Bound, end: Bound) -> tuple[Expr, Expr]:
 def _counted(extent: Expr, bound: int | Expr) -> Expr:
     """A bound as Python means it, 0 or more."""
     value = literal(bound) if isinstance(bound, int) and not isinstance(bound, bool) else bound
+    value = known(value) if isinstance(value, Expr) else value
     if not (isinstance(value, Expr) and value.dtype.is_int and is_evaluated(value)):
         raise DefinitionError(
             f"slice got the bound {bound!r}",
@@ -276,10 +278,10 @@ def pad(arg: TensorView, pad_widths: Sequence[int | Expr], value: Scalar = 0) ->
 
     Raises:
         DefinitionError: WS0174 for an odd number of widths, or those of more dimensions than there
-            are.
+            are; for a width that the host does not find.
     """
     tensor = as_tensor(arg, "pad")
-    widths = [arithmetic.convert(as_scalar(each, "pad"), DataType.Index) for each in pad_widths]
+    widths = [_width(tensor, each) for each in pad_widths]
     if len(widths) % 2 or len(widths) > 2 * tensor.rank:
         raise DefinitionError(
             f"pad of {tensor.name} of {tensor.rank} dimensions got {len(widths)} widths",
@@ -302,6 +304,17 @@ def pad(arg: TensorView, pad_widths: Sequence[int | Expr], value: Scalar = 0) ->
         inside = integers.conjunction(inside, within(k, first, last))
     fill = arithmetic.convert(as_scalar(0 if value is None else value, "pad"), tensor.dtype)
     return read("pad", [(tensor, places, inside)], axes, tuple(widths), fill, fill=fill)
+
+
+def _width(tensor: TensorView, width: int | Expr) -> Expr:
+    value = known(as_scalar(width, "pad"))
+    if not (value.dtype.is_int and is_evaluated(value)):
+        raise DefinitionError(
+            f"pad of {tensor.name} got the width {width!r}",
+            code="WS0174",
+            remedy="widths are whole numbers, and integer scalars whose value the host finds",
+        )
+    return arithmetic.convert(value, DataType.Index)
 
 
 def cat(tensors: Sequence[TensorView], dim: int = 0, manual_padding: bool = False) -> TensorView:

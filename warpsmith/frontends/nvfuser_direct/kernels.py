@@ -1,0 +1,106 @@
+"""The kernels behind a fusion, looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.launches import CallPlan
+from warpsmith.errors import WarpsmithError
+from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.lower.pipeline import lower
+from warpsmith.ops.liveness import remove_dead
+from warpsmith.targets.known import KNOWN
+
+_SCHEDULERS = {
+    "pointwise": SchedulerType.pointwise,
+    "reduction": SchedulerType.reduction,
+    "inner_persistent": SchedulerType.inner_persistent,
+    "outer_persistent": SchedulerType.outer_persistent,
+    "inner_outer": SchedulerType.inner_outer_persistent,
+    "matmul": SchedulerType.matmul,
+    "matmul_by_threads": SchedulerType.matmul,
+}
+"""nvFuser's name of each scheduler that it has, too."""
+
+
+def cuda_of_schedule(fusion: Any) -> str:
+    """CUDA of a fusion's kernel by the schedule that was laid, for 32-bit indices."""
+    draft = fusion.draft()
+    remove_dead(draft)
+    target = KNOWN[0]
+    return cuda_text(lower(draft, "kernel", DataType.Int32, target=target), target)
+
+
+def cuda_of_call(fusion: Fusion, inputs: Sequence[Any]) -> str:
+    return "\n".join(launch.compiled.cuda for launch in _planned(fusion, inputs).launches)
+
+
+def forms_of_call(fusion: Fusion, inputs: Sequence[Any]) -> str:
+    return _forms(_planned(fusion, inputs))
+
+
+def forms_of_last_call(fusion: Fusion) -> str:
+    plan = _executable(fusion).last_plan
+    return "" if plan is None else _forms(plan)
+
+
+def is_planned(fusion: Fusion, inputs: Sequence[Any]) -> bool:
+    """Whether a call of the same types and ranks was made."""
+    executable = _executable(fusion)
+    return executable.last_plan is not None and executable.takes(inputs)
+
+
+def schedulers_of(fusion: Fusion, inputs: Sequence[Any]) -> tuple[list[SchedulerType], str]:
+    """Which scheduler takes all of a call, and if none does, why."""
+    try:
+        segments = _planned(fusion, inputs, fresh=True).segments
+    except WarpsmithError as error:
+        return [], str(error)
+    if len(segments) != 1:
+        return [], f"the program is cut into {len(segments)} kernels"
+    (candidate,) = (each.candidate for each in segments)
+    if candidate is None or candidate.scheduler not in _SCHEDULERS:
+        return [], "nvFuser has no such scheduler"
+    return [_SCHEDULERS[candidate.scheduler]], ""
+
+
+def refusals_of(fusion: Fusion, inputs: Sequence[Any]) -> dict[str, str]:
+    """What each scheduler says against a call, by warpsmith's names of schedulers."""
+    try:
+        segments = _planned(fusion, inputs, fresh=True).segments
+    except WarpsmithError:
+        return {}
+    said: dict[str, str] = {}
+    for segment in segments:
+        said.update(segment.candidate.refusals if segment.candidate is not None else ())
+    return said
+
+
+def parameters_of(fusion: Fusion, inputs: Sequence[Any]) -> object:
+    """What the scheduler of a call's kernel chose."""
+    return [launch.params for launch in _planned(fusion, inputs, fresh=True).launches]
+
+
+def _forms(plan: CallPlan) -> str:
+    return "\n".join(kernel_text(launch.compiled.kernel) for launch in plan.launches)
+
+
+def _planned(fusion: Fusion, inputs: Sequence[Any], *, fresh: bool = False) -> CallPlan:
+    return _executable(fusion, fresh=fresh).plan_for(inputs)
+
+
+def _executable(fusion: Fusion, *, fresh: bool = False) -> Executable:
+    """What calls of the fusion use; or one of a copy of it, which leaves it as it is."""
+    if not fresh:
+        found = fusion.definition.executable()
+        assert isinstance(found, Executable)
+        return found
+    draft = fusion.ours.draft()
+    remove_dead(draft)
+    return Executable(draft)
