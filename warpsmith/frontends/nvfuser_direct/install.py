@@ -6,7 +6,9 @@ import sys
 from importlib import import_module
 from types import ModuleType, TracebackType
 
-NAME = "nvfuser_direct"
+NAMES = ("nvfuser_direct", "nvfuser")
+"""The second is the older module, from which programs still take what both have."""
+
 _HOME = "warpsmith.frontends.nvfuser_direct"
 _PARTS = ("idm", "multidevice", "nvf_cutlass", "ops", "pytorch_utils", "schedule")
 
@@ -15,12 +17,12 @@ class Installed:
     """An installation, which `undo`, or the end of a `with`, takes back."""
 
     def __init__(self) -> None:
-        names = {NAME: _HOME, **{f"{NAME}.{part}": f"{_HOME}.{part}" for part in _PARTS}}
-        modules = {name: import_module(home) for name, home in names.items()}
-        found = [name for name in sys.modules if name.partition(".")[0] == NAME]
+        parts = ("", *(f".{part}" for part in _PARTS))
+        homes = {part: import_module(f"{_HOME}{part}") for part in parts}
+        found = [name for name in sys.modules if name.partition(".")[0] in NAMES]
         self._before: dict[str, ModuleType] = {name: sys.modules.pop(name) for name in found}
-        self._installed = modules
-        sys.modules.update(modules)
+        self._installed = {f"{name}{part}": homes[part] for name in NAMES for part in parts}
+        sys.modules.update(self._installed)
 
     def undo(self) -> None:
         """What `import nvfuser_direct` found before, it finds again."""

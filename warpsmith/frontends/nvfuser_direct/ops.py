@@ -376,6 +376,71 @@ def embedding_fwd(
     )
 
 
+@operation
+def sdpfa_fwd(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    dropout_p: Any = None,
+    is_causal: Any = None,
+    scale: Any = None,
+    *,
+    fusion: Fusion,
+) -> Any:
+    """(Attention, the logarithm of each row's sum, seed and offset of what was dropped).
+
+    The seed is a tensor of two Ints, of which the first counts; the offset one without dimensions.
+    """
+    dropped = float(_number(dropout_p) or 0.0)
+    seed, offset = fusion.drawn() if dropped else (0, 0)
+    made, total = own.attention(
+        query,
+        key,
+        value,
+        bias,
+        mask,
+        is_causal=bool(_number(is_causal)),
+        scale=scale,
+        dropped=dropped,
+        drawn=(seed, offset),
+    )
+    seeds = own.full([2], seed, Type.Int, fusion=fusion.ours)
+    return made, total, seeds, own.full([], offset, Type.Int, fusion=fusion.ours)
+
+
+@operation
+def sdpfa_bwd(
+    grad_output: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    output: Any,
+    logsumexp: Any,
+    dropout_p: Any = None,
+    is_causal: Any = None,
+    philox_seed: Any = None,
+    philox_offset: Any = None,
+    scale: Any = None,
+) -> Any:
+    """Gradients of query, key and value, from the results of `sdpfa_fwd`."""
+    dropped = float(_number(dropout_p) or 0.0)
+    seed, offset = (0, 0) if not dropped else (own.select(philox_seed, 0, 0), philox_offset)
+    return own.attention_backward(
+        grad_output,
+        query,
+        key,
+        value,
+        output,
+        logsumexp,
+        is_causal=bool(_number(is_causal)),
+        scale=scale,
+        dropped=dropped,
+        drawn=(seed, offset),
+    )
+
+
 def _number(value: Any) -> Any:
     """The number that a constant is."""
     return value.value if isinstance(value, Const) else value
