@@ -84,7 +84,9 @@ def test_what_is_dropped_is_dropped_backward_too() -> None:
         moved = [each.clone() for each in (q, k, v)]
         moved[place][0, 1, 2] += step
         (more,) = results(forward, *moved)
-        assert float((more - made).sum()) / step == pytest.approx(float(gradient[0, 1, 2]), abs=1e-4)
+        assert float((more - made).sum()) / step == pytest.approx(
+            float(gradient[0, 1, 2]), abs=1e-4
+        )
 
 
 def test_types() -> None:

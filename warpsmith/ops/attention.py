@@ -17,7 +17,7 @@ from warpsmith.ops.products import matmul
 from warpsmith.ops.promotion import cast_tensor
 from warpsmith.ops.random import dropout
 from warpsmith.ops.shape import transpose
-from warpsmith.ops.values import Operand, Scalar, as_tensor
+from warpsmith.ops.values import Operand, Scalar, as_scalar, as_tensor
 
 _OP = "attention"
 Drawn = tuple[Operand, Operand]
@@ -45,7 +45,7 @@ def attention(
         bias: added to scores.
         mask: of Bool, where scores count; of floats, added as the bias is.
         is_causal: whether row i counts columns up to i alone.
-        scale: `1 / sqrt(d)` by default, where the definition knows d; else of the shape.
+        scale: of the products; `1 / sqrt(d)` by default.
         dropped, drawn: share of weights that is dropped, with the seed and offset of the numbers.
     """
     scores = _scores(query, key, bias, mask, is_causal, scale)
@@ -133,5 +133,5 @@ def _weights(scores: TensorView, total: TensorView) -> TensorView:
 
 def _default(query: TensorView) -> Scalar:
     """`1 / sqrt(d)`."""
-    width = query.shape_axes[-1].extent
-    return pointwise.rsqrt(pointwise.cast(width, query.dtype.compute))
+    width = pointwise.cast(query.shape_axes[-1].extent, query.dtype.compute)
+    return as_scalar(pointwise.rsqrt(width), _OP)

@@ -65,7 +65,8 @@ def embedding_fwd(
         return rows
     power = 2.0 if norm_type is None else norm_type
     wide = pointwise.cast(rows, rows.dtype.compute)
-    total = reductions.sum(pointwise.pow(pointwise.abs(wide), power), [-1], keepdim=True)
+    raised = as_tensor(pointwise.pow(pointwise.abs(wide), power), "embedding_fwd")
+    total = reductions.sum(raised, [-1], keepdim=True)
     norm = pointwise.pow(total, pointwise.reciprocal(power))
     scale = pointwise.div(max_norm, pointwise.add(norm, 1e-7))  # as PyTorch's, which adds it
     scaled = pointwise.mul(wide, pointwise.where(pointwise.gt(norm, max_norm), scale, 1.0))

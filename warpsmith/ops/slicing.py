@@ -14,8 +14,8 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import common_type, converted_tensor, fresh_axes
 from warpsmith.ops.reading import own_places, read, within
-from warpsmith.ops.shape import broadcast
 from warpsmith.ops.scalars import known
+from warpsmith.ops.shape import broadcast
 from warpsmith.ops.values import (
     Dims,
     Scalar,

@@ -10,8 +10,8 @@ from typing import Any
 from warpsmith.frontends import validation
 from warpsmith.frontends.nvfuser_direct import ops, schedule, text
 from warpsmith.frontends.nvfuser_direct.dtypes import torch_dtype_to_nvfuser_dtype
-from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
 from warpsmith.frontends.nvfuser_direct.enums import DataType
+from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion, FusionGuard
 from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
@@ -54,7 +54,10 @@ class FusionDefinition:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
     ) -> None:
         if self._guard is not None:
             self._guard.leave()

@@ -162,7 +162,7 @@ _WHY = {
     "stream": "a launch goes to one stream",
     "symmetric": "a kernel runs on one GPU",
     "tensor": "tensor memory belongs to Blackwell's products, which are not scheduled by hand",
-    "load_matrix": "`stmatrix` stores matrices; loads by matrix are made where a product needs them",
+    "load_matrix": "loads by matrix are made where a product needs them",
 }
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.nvfuser_direct import kernels
+from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_error, unsupported
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.heuristics import CompileParams, LaunchParams
-from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
 from warpsmith.runtime import arrays
 
@@ -54,23 +54,23 @@ class FusionExecutorCache:
 
     def is_compiled(self, inputs: Sequence[Any], device: int = 0) -> bool:
         """Whether kernels for such a call were made."""
-        return kernels.is_planned(self._fusion, _given(self._fusion, inputs))
+        return kernels.is_planned(self._fusion.definition, _given(self._fusion, inputs))
 
     def get_cuda_kernel(
         self, inputs: Sequence[Any], intrinsic_code: bool = False, device: int = 0
     ) -> str:
         """CUDA C++ of the kernels of such a call; the prelude is part of it."""
-        return kernels.cuda_of_call(self._fusion, _given(self._fusion, inputs))
+        return kernels.cuda_of_call(self._fusion.definition, _given(self._fusion, inputs))
 
     def get_scheduled_ir(
         self, inputs: Sequence[Any], tensor_transforms: bool = False, device: int = 0
     ) -> str:
         """The kernels of such a call in their last form before CUDA."""
-        return kernels.forms_of_call(self._fusion, _given(self._fusion, inputs))
+        return kernels.forms_of_call(self._fusion.definition, _given(self._fusion, inputs))
 
     def get_most_recent_scheduled_ir(self, tensor_transforms: bool = False) -> str:
         """The kernels of the last call in their last form before CUDA."""
-        return kernels.forms_of_last_call(self._fusion)
+        return kernels.forms_of_last_call(self._fusion.definition)
 
     def get_output_shardings(self) -> list[Any]:
         """What each device has of each output; nothing, since all run on one GPU."""

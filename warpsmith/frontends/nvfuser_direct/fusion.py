@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.frontends import definition as own
-from warpsmith.frontends.nvfuser_direct import text
+from warpsmith.frontends.nvfuser_direct import kernels, text
 from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
 from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
@@ -70,10 +70,8 @@ class Fusion:
 
     def print_kernel(self, compile_params: object = None) -> str:
         """CUDA of the kernel, by the schedule that was laid."""
-        from warpsmith.frontends.nvfuser_direct.kernels import cuda_of_schedule
-
         with as_runtime_errors():
-            return cuda_of_schedule(self.ours)
+            return kernels.cuda_of_schedule(self.definition)
 
     def text(self) -> str:
         """The program as Python."""
@@ -141,7 +139,9 @@ class Fusion:
         return made
 
     def define_scalar(self, value: Any = None, dtype: DataType | None = None) -> Val:
-        """A scalar input, or a constant."""
+        """A scalar input, `define_scalar(dtype=Double)`, or a constant, `define_scalar(value)`."""
+        if isinstance(value, DataType):
+            value, dtype = None, value
         with as_runtime_errors():
             if value is None:
                 kind = ours(dtype or DataType.Double) or Type.Double
@@ -264,12 +264,10 @@ def current() -> Fusion:
 def fusion_of(arguments: Sequence[Any]) -> Fusion:
     """The fusion of the first value among some arguments; else the current one."""
     for value in arguments:
-        if isinstance(value, Val):
-            return value.fusion
-        if isinstance(value, list | tuple) and value:
-            found = next((each for each in value if isinstance(each, Val)), None)
-            if found is not None:
-                return found.fusion
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, Val):
+                assert isinstance(each.fusion, Fusion)
+                return each.fusion
     return current()
 
 

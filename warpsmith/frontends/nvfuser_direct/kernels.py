@@ -9,8 +9,8 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.errors import WarpsmithError
+from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
-from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
@@ -29,37 +29,39 @@ _SCHEDULERS = {
 """nvFuser's name of each scheduler that it has, too."""
 
 
-def cuda_of_schedule(fusion: Any) -> str:
+def cuda_of_schedule(definition: FusionDefinition) -> str:
     """CUDA of a fusion's kernel by the schedule that was laid, for 32-bit indices."""
-    draft = fusion.draft()
+    draft = definition.fusion.draft()
     remove_dead(draft)
     target = KNOWN[0]
     return cuda_text(lower(draft, "kernel", DataType.Int32, target=target), target)
 
 
-def cuda_of_call(fusion: Fusion, inputs: Sequence[Any]) -> str:
-    return "\n".join(launch.compiled.cuda for launch in _planned(fusion, inputs).launches)
+def cuda_of_call(definition: FusionDefinition, inputs: Sequence[Any]) -> str:
+    return "\n".join(launch.compiled.cuda for launch in _planned(definition, inputs).launches)
 
 
-def forms_of_call(fusion: Fusion, inputs: Sequence[Any]) -> str:
-    return _forms(_planned(fusion, inputs))
+def forms_of_call(definition: FusionDefinition, inputs: Sequence[Any]) -> str:
+    return _forms(_planned(definition, inputs))
 
 
-def forms_of_last_call(fusion: Fusion) -> str:
-    plan = _executable(fusion).last_plan
+def forms_of_last_call(definition: FusionDefinition) -> str:
+    plan = _executable(definition).last_plan
     return "" if plan is None else _forms(plan)
 
 
-def is_planned(fusion: Fusion, inputs: Sequence[Any]) -> bool:
+def is_planned(definition: FusionDefinition, inputs: Sequence[Any]) -> bool:
     """Whether a call of the same types and ranks was made."""
-    executable = _executable(fusion)
+    executable = _executable(definition)
     return executable.last_plan is not None and executable.takes(inputs)
 
 
-def schedulers_of(fusion: Fusion, inputs: Sequence[Any]) -> tuple[list[SchedulerType], str]:
+def schedulers_of(
+    definition: FusionDefinition, inputs: Sequence[Any]
+) -> tuple[list[SchedulerType], str]:
     """Which scheduler takes all of a call, and if none does, why."""
     try:
-        segments = _planned(fusion, inputs, fresh=True).segments
+        segments = _planned(definition, inputs, fresh=True).segments
     except WarpsmithError as error:
         return [], str(error)
     if len(segments) != 1:
@@ -70,10 +72,10 @@ def schedulers_of(fusion: Fusion, inputs: Sequence[Any]) -> tuple[list[Scheduler
     return [_SCHEDULERS[candidate.scheduler]], ""
 
 
-def refusals_of(fusion: Fusion, inputs: Sequence[Any]) -> dict[str, str]:
+def refusals_of(definition: FusionDefinition, inputs: Sequence[Any]) -> dict[str, str]:
     """What each scheduler says against a call, by warpsmith's names of schedulers."""
     try:
-        segments = _planned(fusion, inputs, fresh=True).segments
+        segments = _planned(definition, inputs, fresh=True).segments
     except WarpsmithError:
         return {}
     said: dict[str, str] = {}
@@ -82,25 +84,27 @@ def refusals_of(fusion: Fusion, inputs: Sequence[Any]) -> dict[str, str]:
     return said
 
 
-def parameters_of(fusion: Fusion, inputs: Sequence[Any]) -> object:
+def parameters_of(definition: FusionDefinition, inputs: Sequence[Any]) -> object:
     """What the scheduler of a call's kernel chose."""
-    return [launch.params for launch in _planned(fusion, inputs, fresh=True).launches]
+    return [launch.params for launch in _planned(definition, inputs, fresh=True).launches]
 
 
 def _forms(plan: CallPlan) -> str:
     return "\n".join(kernel_text(launch.compiled.kernel) for launch in plan.launches)
 
 
-def _planned(fusion: Fusion, inputs: Sequence[Any], *, fresh: bool = False) -> CallPlan:
-    return _executable(fusion, fresh=fresh).plan_for(inputs)
+def _planned(
+    definition: FusionDefinition, inputs: Sequence[Any], *, fresh: bool = False
+) -> CallPlan:
+    return _executable(definition, fresh=fresh).plan_for(inputs)
 
 
-def _executable(fusion: Fusion, *, fresh: bool = False) -> Executable:
+def _executable(definition: FusionDefinition, *, fresh: bool = False) -> Executable:
     """What calls of the fusion use; or one of a copy of it, which leaves it as it is."""
     if not fresh:
-        found = fusion.definition.executable()
+        found = definition.executable()
         assert isinstance(found, Executable)
         return found
-    draft = fusion.ours.draft()
+    draft = definition.fusion.draft()
     remove_dead(draft)
     return Executable(draft)

@@ -62,7 +62,7 @@ HERE = (
     "argsort cat clamp cummax cummin cumprod cumsum embedding_fwd full grouped_mm imag iota linear "
     "max min normal pad prod rand_like randn_like real reshape scaled_mm sdpfa_bwd sdpfa_fwd shape "
     "size slice squeeze sum topk triu uniform var var_mean welford"
-).split()
+)
 """Operations that are functions of this file."""
 
 
@@ -182,7 +182,12 @@ def iota(
 
 @operation
 def sum(
-    arg: Any, dims: Any = None, keepdim: bool = False, dtype: Any = DataType.Null, *, dim: Any = None
+    arg: Any,
+    dims: Any = None,
+    keepdim: bool = False,
+    dtype: Any = DataType.Null,
+    *,
+    dim: Any = None,
 ) -> Any:
     """Sum over `dims`, all by default."""
     return own.sum(arg, *_reduced(dims, dim, keepdim, dtype))
@@ -190,7 +195,12 @@ def sum(
 
 @operation
 def prod(
-    arg: Any, dims: Any = None, keepdim: bool = False, dtype: Any = DataType.Null, *, dim: Any = None
+    arg: Any,
+    dims: Any = None,
+    keepdim: bool = False,
+    dtype: Any = DataType.Null,
+    *,
+    dim: Any = None,
 ) -> Any:
     """Product over `dims`, all by default."""
     return own.prod(arg, *_reduced(dims, dim, keepdim, dtype))
@@ -198,7 +208,12 @@ def prod(
 
 @operation
 def max(
-    arg: Any, dims: Any = None, keepdim: bool = False, dtype: Any = DataType.Null, *, dim: Any = None
+    arg: Any,
+    dims: Any = None,
+    keepdim: bool = False,
+    dtype: Any = DataType.Null,
+    *,
+    dim: Any = None,
 ) -> Any:
     """Largest element over `dims`, all by default."""
     return own.max(arg, *_reduced(dims, dim, keepdim, dtype))
@@ -206,7 +221,12 @@ def max(
 
 @operation
 def min(
-    arg: Any, dims: Any = None, keepdim: bool = False, dtype: Any = DataType.Null, *, dim: Any = None
+    arg: Any,
+    dims: Any = None,
+    keepdim: bool = False,
+    dtype: Any = DataType.Null,
+    *,
+    dim: Any = None,
 ) -> Any:
     """Smallest element over `dims`, all by default."""
     return own.min(arg, *_reduced(dims, dim, keepdim, dtype))
@@ -480,4 +500,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_SAME, *LACKING, *HERE])
+    return sorted([*_SAME, *LACKING, *HERE.split()])

@@ -88,17 +88,19 @@ def can_schedule(
     fusion: Fusion, scheduler_type: SchedulerType, inputs: Sequence[Any]
 ) -> tuple[bool, str]:
     """Whether a scheduler takes all of a call, and if not, why."""
-    found, why = kernels.schedulers_of(fusion, inputs)
+    found, why = kernels.schedulers_of(fusion.definition, inputs)
     if scheduler_type in found:
         return True, ""
     name = scheduler_type.name
-    why = kernels.refusals_of(fusion, inputs).get(name, why or f"{found[0].name} takes it")
+    why = kernels.refusals_of(fusion.definition, inputs).get(
+        name, why or f"{found[0].name} takes it"
+    )
     return False, f"Scheduler _{name}_ ***rejected*** because : {why}"
 
 
 def find_compatible_schedulers(fusion: Fusion, inputs: Sequence[Any]) -> list[SchedulerType]:
     """The scheduler that takes all of a call; none where the call is cut."""
-    return kernels.schedulers_of(fusion, inputs)[0]
+    return kernels.schedulers_of(fusion.definition, inputs)[0]
 
 
 def compute_heuristics(
@@ -116,7 +118,7 @@ def compute_heuristics(
             code="WS0193",
             remedy="ask find_compatible_schedulers, or execute without a schedule",
         )
-    return HeuristicParams(scheduler_type, chosen=kernels.parameters_of(fusion, inputs))
+    return HeuristicParams(scheduler_type, chosen=kernels.parameters_of(fusion.definition, inputs))
 
 
 def schedule(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.enums import (
     CacheOp,
     DataType,
@@ -21,8 +22,21 @@ from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
 from warpsmith.schedule import transforms
 
-if TYPE_CHECKING:
-    from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+
+class Owner(Protocol):
+    """The fusion that values belong to, as far as they ask it."""
+
+    definition: FusionDefinition
+
+    @property
+    def ours(self) -> Any:
+        """The program of warpsmith."""
+
+    def wrapped(self, value: Any) -> Val:
+        """A value of warpsmith under nvFuser's names."""
+
+    def size(self, tensor: TensorView, dim: int) -> Val:
+        """Extent of a dimension."""
 
 
 class Statement:
@@ -40,7 +54,7 @@ class Val(Statement):
 
     __slots__ = ("fusion", "name", "value")
 
-    def __init__(self, value: Any, fusion: Fusion, name: str) -> None:
+    def __init__(self, value: Any, fusion: Owner, name: str) -> None:
         self.value = value
         self.fusion = fusion
         self.name = name
@@ -80,7 +94,7 @@ class Val(Statement):
 class Expr(Statement):
     """An operation of a fusion."""
 
-    def __init__(self, operation: Any, fusion: Fusion) -> None:
+    def __init__(self, operation: Any, fusion: Owner) -> None:
         self._operation = operation
         self._fusion = fusion
 
@@ -255,7 +269,9 @@ class TensorView(Val):
             made = self.value.rfactor(axes)
         return tuple(map(self._made, made)) if isinstance(made, tuple) else self._made(made)
 
-    def set_allocation_domain(self, ids: Sequence[IterDomain], contiguity: object = True) -> None:
+    def set_allocation_domain(
+        self, ids: Sequence[IterDomain], new_contiguity: object = True
+    ) -> None:
         """Lay shared memory out by these loops, or axes that loops are made from; fastest last."""
         with as_runtime_errors():
             self.value.set_allocation_domain([each.domain for each in ids])
