@@ -179,6 +179,21 @@ def test_lists_are_vectors_and_numbers_of_the_cpu_are_scalars() -> None:
     assert "shape=[], contiguity=[], dtype=DataType.Float, is_cpu=True" in repr(fd)
 
 
+def test_dimensions_of_which_nothing_is_said_are_repeated() -> None:
+    """Between others, before them, and with an order of its own."""
+    base = torch.randn(3, 5)
+    for flags, order, given in (
+        ([True, None, True], [], base[:, None].expand(3, 4, 5)),
+        ([None, True, True], [], base.expand(4, 3, 5)),
+        ([True, True, None], [1, 2, 0], base.T[..., None].expand(5, 3, 4)),
+    ):
+        with FusionDefinition() as fd:
+            x = fd.define_tensor([-1, -1, -1], flags, stride_order=order)
+            fd.add_output(fd.ops.neg(x))
+        (found,) = fd.execute([given])
+        assert torch.equal(found, -given)
+
+
 def test_results_of_no_tensor_are_tensors() -> None:
     with FusionDefinition() as fd:
         fill = fd.define_scalar()
@@ -241,6 +256,39 @@ def test_a_schedule_by_hand() -> None:
     torch.testing.assert_close(found, given.exp())
     with pytest.raises(AssertionError, match="KernelExecutor already exists"):
         fd.execute([given])
+
+
+def test_a_result_that_is_reduced_by_hand() -> None:
+    """nvFuser reduces as it stores; here a copy of what was reduced is stored."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        y = fd.ops.sum(x, [1])
+        fd.add_output(y)
+        y.axis(0).parallelize(ParallelType.grid_x)
+        y.axis(1).parallelize(ParallelType.block_x)
+    assert "__global__" in fd.fusion.print_kernel()
+    given = torch.randn(5, 64)
+    for _ in range(2):
+        (found,) = fd.manual_execute([given])
+        torch.testing.assert_close(found, given.sum(1))
+
+
+def test_a_copy_by_tma_that_threads_are_to_ask_for() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], [True])
+        y = fd.ops.set(x)
+        fd.add_output(y)
+        tile = x.cache_after(nvfuser.LoadStoreOpType.tma)
+        tile.set_memory_type(nvfuser.MemoryType.shared)
+        for each in (tile, y):
+            each.split(0, 64).split(0, 2)
+            each.axis(0).parallelize(ParallelType.grid_x)
+        tile.axis(1).parallelize(ParallelType.block_x)
+        tile.axis(2).parallelize(ParallelType.tma)
+        y.axis(2).parallelize(ParallelType.block_x)
+    given = torch.randn(300)
+    (found,) = fd.manual_execute([given])
+    assert torch.equal(found, given)
 
 
 def test_schedulers_are_asked() -> None:

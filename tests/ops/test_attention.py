@@ -89,6 +89,26 @@ def test_what_is_dropped_is_dropped_backward_too() -> None:
         )
 
 
+def test_options_that_a_call_passes() -> None:
+    given = _operands(torch.float64)
+
+    def function(q: Any, k: Any, v: Any, causal: Any, scale: Any, share: Any) -> Any:
+        return ops.attention(q, k, v, is_causal=causal, scale=scale, dropped=share, drawn=(7, 1))[0]
+
+    for causal in (True, False):
+        (found,) = results(function, *given, causal, 0.25, 0.0)
+        wanted = torch.nn.functional.scaled_dot_product_attention(
+            *given, is_causal=causal, scale=0.25
+        )
+        torch.testing.assert_close(found, wanted)
+    (some,) = results(function, *given, False, 0.25, 0.4)
+    fixed = {"scale": 0.25, "dropped": 0.4, "drawn": (7, 1)}
+    (same,) = results(lambda q, k, v: ops.attention(q, k, v, **fixed)[0], *given)
+    torch.testing.assert_close(some, same)
+    (none,) = results(function, *given, False, 0.25, 1.0)
+    assert not none.any()
+
+
 def test_types() -> None:
     given = _operands(torch.bfloat16)
     found, total = results(lambda q, k, v: ops.attention(q, k, v), *given)

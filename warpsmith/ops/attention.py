@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import carries, pointwise, reductions
 from warpsmith.ops.broadcasting import add_axes
@@ -31,9 +32,9 @@ def attention(
     bias: TensorView | None = None,
     mask: TensorView | None = None,
     *,
-    is_causal: bool = False,
+    is_causal: bool | Expr = False,
     scale: Scalar | None = None,
-    dropped: float = 0.0,
+    dropped: Scalar = 0.0,
     drawn: Drawn = (0, 0),
 ) -> tuple[TensorView, TensorView]:
     """(`softmax(query @ key.T * scale + bias) @ value`, the logarithm of each row's sum).
@@ -44,14 +45,14 @@ def attention(
     Args:
         bias: added to scores.
         mask: of Bool, where scores count; of floats, added as the bias is.
-        is_causal: whether row i counts columns up to i alone.
+        is_causal: whether row i counts columns up to i alone; of a scalar, a call says.
         scale: of the products; `1 / sqrt(d)` by default.
         dropped, drawn: share of weights that is dropped, with the seed and offset of the numbers.
     """
     scores = _scores(query, key, bias, mask, is_causal, scale)
     total = carries.logsumexp(scores, [-1])
     weights = _weights(scores, total)
-    if dropped:
+    if _counts(dropped):
         kept = dropout(weights, dropped, rng_seed=drawn[0], rng_offset=drawn[1])[0]
         weights = as_tensor(kept, _OP)
     return matmul(cast_tensor(weights, value.dtype), value), total
@@ -67,9 +68,9 @@ def attention_backward(
     bias: TensorView | None = None,
     mask: TensorView | None = None,
     *,
-    is_causal: bool = False,
+    is_causal: bool | Expr = False,
     scale: Scalar | None = None,
-    dropped: float = 0.0,
+    dropped: Scalar = 0.0,
     drawn: Drawn = (0, 0),
 ) -> tuple[TensorView, TensorView, TensorView]:
     """Gradients of query, key and value, from those of `attention`'s first result.
@@ -81,7 +82,7 @@ def attention_backward(
     weights = _weights(_scores(query, key, bias, mask, is_causal, scale), total)
     wide = weights.dtype
     used, of_weights = weights, matmul(gradient, transpose(value), dtype=wide)
-    if dropped:
+    if _counts(dropped):
         seed, offset = drawn
         used = as_tensor(dropout(weights, dropped, rng_seed=seed, rng_offset=offset)[0], _OP)
         kept = dropout(of_weights, dropped, rng_seed=seed, rng_offset=offset)[0]
@@ -103,7 +104,7 @@ def _scores(
     key: TensorView,
     bias: TensorView | None,
     mask: TensorView | None,
-    is_causal: bool,
+    is_causal: bool | Expr,
     scale: Scalar | None,
 ) -> TensorView:
     """Scores of all pairs, in the type that they are computed in; minus infinity where masked."""
@@ -115,13 +116,20 @@ def _scores(
             scores = pointwise.add(scores, cast_tensor(added, scores.dtype))
         elif added is not None:
             scores = as_tensor(pointwise.where(added, scores, -math.inf), _OP)
-    if is_causal:
+    if _counts(is_causal):
         rows, columns = (
             iota(scores.shape_axes[d].extent, fusion=Fusion.of(scores)) for d in (-2, -1)
         )
         before = pointwise.le(add_axes(columns, (True, False)), add_axes(rows, (False, True)))
+        if isinstance(is_causal, Expr):
+            before = pointwise.logical_or(before, pointwise.logical_not(is_causal))
         scores = as_tensor(pointwise.where(before, scores, -math.inf), _OP)
     return scores
+
+
+def _counts(option: object) -> bool:
+    """Whether an option changes something, or may in a call."""
+    return isinstance(option, Expr) or bool(option)
 
 
 def _weights(scores: TensorView, total: TensorView) -> TensorView:

@@ -8,7 +8,11 @@ from typing import Any
 from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.nvfuser_direct import kernels
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
-from warpsmith.frontends.nvfuser_direct.failures import as_runtime_error, unsupported
+from warpsmith.frontends.nvfuser_direct.failures import (
+    as_runtime_error,
+    as_runtime_errors,
+    unsupported,
+)
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.heuristics import CompileParams, LaunchParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
@@ -94,6 +98,9 @@ class KernelExecutor:
         scheduler_type: SchedulerType = SchedulerType.none,
     ) -> None:
         """Take a fusion; its kernel is compiled by the first call, for its sizes."""
+        if not fusion.automatic:
+            with as_runtime_errors():
+                kernels.store_apart(fusion.ours)
         self._runs = FusionExecutorCache(fusion, auto_schedule=fusion.automatic)
 
     def run(

@@ -116,8 +116,8 @@ class Fusion:
                 scalar = self.definition.define_scalar(_passed(kind))
                 tensor = full([], scalar, kind, fusion=self.ours)
             else:
-                if isinstance(contiguity, list | tuple):
-                    contiguity = [flag if flag is not None else False for flag in contiguity]
+                if isinstance(contiguity, list | tuple) and shape is not None:
+                    contiguity, stride_order = _repeated_first(shape, contiguity, stride_order)
                 tensor = self.definition.define_tensor(
                     shape,
                     contiguity,
@@ -174,6 +174,10 @@ class Fusion:
         self._draws += 1
         return self._seed, self._draws
 
+    def skip(self) -> None:
+        """Leave out a tensor's number, as where nvFuser makes two tensors of what is one here."""
+        self._counts["tv"] += 1
+
     def knows(self, value: Any) -> bool:
         """Whether a value of warpsmith has its name already."""
         known = self._known.get(id(value))
@@ -197,10 +201,20 @@ class Fusion:
         names = tuple(value.name for value in made)
         self._lines.append(text.Line(names, text.reads(list(arguments)), said, is_input))
 
+    def _is_plain(self) -> bool:
+        """Whether a call passes just what warpsmith takes: tensors, in its order."""
+        own = self.ours.inputs
+        return len(own) == len(self._inputs) and all(
+            each.passed is each.val.value is value and isinstance(value, Tensor)
+            for each, value in zip(self._inputs, own, strict=True)
+        )
+
     def arranged(self, inputs: Sequence[Any]) -> list[Any]:
         """What a call passes as warpsmith takes it: lists of scalars as scalars, numbers of tensors
         of the CPU, and a seed, in warpsmith's order.
         """
+        if self._is_plain():
+            return list(inputs)
         given: list[Any] = []
         for value in inputs:
             given += value if isinstance(value, list | tuple) else [value]
@@ -213,6 +227,28 @@ class Fusion:
         return [
             drawn_seed() if each is self._seed else passed[id(each)] for each in self.ours.inputs
         ]
+
+
+def _repeated_first(
+    shape: Sequence[int], flags: Sequence[Any], order: Sequence[int]
+) -> tuple[list[Any], Sequence[int]]:
+    """Contiguity and ranks with dimensions of which nothing is said as the slowest ones.
+
+    Of more than one element they are repeated, and are between no others in memory.
+    """
+    rank = len(shape)
+    if rank != len(flags) or None not in flags:
+        return list(flags), order
+    ranks = list(order) or [rank - 1 - d for d in range(rank)]
+    places = sorted(range(rank), key=lambda d: -ranks[d])
+    said = dict(zip(places, flags, strict=True))
+    repeated = [d for d in places if said[d] is None and shape[d] != 1]
+    if not repeated:
+        return list(flags), order
+    places = [*repeated, *(d for d in places if d not in repeated)]
+    ranks = [rank - 1 - places.index(d) for d in range(rank)]
+    is_usual = places == list(range(rank))
+    return [False if d in repeated else said[d] for d in places], () if is_usual else ranks
 
 
 def _number(value: Any) -> Any:

@@ -12,9 +12,11 @@ from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Reduction
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.ops.liveness import remove_dead
+from warpsmith.schedule import caches, inline, propagate
 from warpsmith.targets.known import KNOWN
 
 _SCHEDULERS = {
@@ -29,10 +31,24 @@ _SCHEDULERS = {
 """nvFuser's name of each scheduler that it has, too."""
 
 
+def store_apart(fusion: Any) -> None:
+    """Reduce in registers what nvFuser reduces as it stores it: the results that are reductions.
+
+    A result then copies what was reduced, in the same loops.
+    """
+    for output in fusion.outputs:
+        made = output.value.definition
+        if isinstance(made, Reduction) and len(made.outputs) == 1:
+            reduced = caches.cache_before(output.value)
+            propagate.parallelize_like(reduced, -1, [output.value])
+            inline.inline_most(fusion, [reduced])
+
+
 def cuda_of_schedule(definition: FusionDefinition) -> str:
     """CUDA of a fusion's kernel by the schedule that was laid, for 32-bit indices."""
     draft = definition.fusion.draft()
     remove_dead(draft)
+    store_apart(draft)
     target = KNOWN[0]
     return cuda_text(lower(draft, "kernel", DataType.Int32, target=target), target)
 

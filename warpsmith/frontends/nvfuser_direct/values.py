@@ -149,9 +149,15 @@ class IterDomain(Statement):
         return self._tensor.fusion.wrapped(self.domain.extent)
 
     def parallelize(self, parallel_type: ParallelType) -> None:
-        """Bind the loop."""
+        """Bind the loop.
+
+        One of a copy by TMA that threads are to ask for stays serial: one thread asks for all.
+        """
+        kind, tensor = ours(parallel_type), self._tensor.value
+        if kind.is_block and tensor.copied_by.is_tma:
+            return
         with as_runtime_errors():
-            transforms.bind(self._tensor.value, self.domain, ours(parallel_type))
+            transforms.bind(tensor, self.domain, kind)
 
 
 class TensorView(Val):
