@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     )
     from warpsmith.frontends.definition import FusionDefinition
     from warpsmith.frontends.fuse import fuse
+    from warpsmith.frontends.nvfuser_direct.install import install_as_nvfuser
     from warpsmith.frontends.verify import verify
     from warpsmith.ir.copies import CacheOp, LoadStoreOpType
     from warpsmith.ir.domains import MemoryType, ParallelType
@@ -57,6 +58,7 @@ __all__ = [
     "WarpsmithError",
     "cache_info",
     "fuse",
+    "install_as_nvfuser",
     "knobs",
     "ops",
     "testing",
@@ -76,6 +78,7 @@ _HOMES = {
     "TileOrder": "warpsmith.schedule.tile_order",
     "cache_info": "warpsmith.runtime.kept",
     "fuse": "warpsmith.frontends.fuse",
+    "install_as_nvfuser": "warpsmith.frontends.nvfuser_direct.install",
     "report": "warpsmith.torch_backend.report",
     "verify": "warpsmith.frontends.verify",
 }

@@ -14,6 +14,7 @@ SHOWN = {
     "fused_mlp": ("kernel 1:", "wgmma in its text", "a launch of 2.5 µs"),
     "roles_by_hand": ("role        load: copy, warp 0, one thread", "write after read", "clean"),
     "nvfuser_style": ("fd.ops.sum(tv1", "scheduled by hand", "clean under 2 schedules"),
+    "nvfuser_program": ("tv4 = fd.ops.sum(tv3, dims=[1], keepdim=True", "Hits: 1", "lines of CUDA"),
     "train_llama": ("learned", "forward: ", "backward: ", "2 of attention", "99% taken"),
     "check_kernel": ("missing-proxy-fence", "race", "doubled: clean under 8 schedules"),
 }

@@ -144,13 +144,13 @@ def test_quotients_of_sizes_are_known_to_be_inside() -> None:
         (lambda x: x[3], "WS0173.*3 of dimension 0"),
         (lambda x: x[-4], "WS0173"),
         (lambda x: ops.pad(x, [1]), "WS0174"),
+        (lambda x: ops.pad(x, [1.5, 0]), "WS0174.*width 1.5"),
         (lambda x: ops.cat([]), "WS0175.*no tensors"),
         (lambda x: ops.cat([x, x[0]]), "WS0175.*1 dimensions"),
         (lambda x: ops.cat([x, x[:, 1:]]), "WS0176.*dimension 1"),
         (lambda x: ops.roll(x, [1, 2], [0]), "WS0184"),
         (lambda x: ops.triu(x[0]), "WS0177"),
         (lambda x: ops.gather(x, x, 0), "WS0178.*cast them"),
-        (lambda x: ops.embedding_fwd(x, x, max_norm=1.0), "WS0179"),
         (lambda x: ops.gather(x[:2], ops.cast(x, DataType.Int), 1), "WS0180.*dimension 0"),
         (lambda x: x[0, 0, 0], "WS0181.*3 subscripts"),
         (lambda x: x["a"], "WS0181"),
@@ -223,3 +223,31 @@ def test_a_constant_extent_is_known() -> None:
         assert len(rows) == 3
         assert ops.slice(x, [1, 0], [9, 1]).shape_axes[0].extent == Const(2)
         fd.add_output(rows[0] + rows[2])
+
+
+def test_rows_of_an_embedding_are_scaled_to_a_norm() -> None:
+    weight = torch.randn(6, 4, dtype=torch.float64) * torch.tensor([0.1, 1, 2, 3, 4, 5])[:, None]
+    index = torch.tensor([[0, 3], [5, 3]])
+    for power in (None, 1.0):
+        (found,) = results(
+            lambda i, w, p=power: ops.embedding_fwd(i, w, max_norm=2.0, norm_type=p), index, weight
+        )
+        wanted = F.embedding(index, weight.clone(), max_norm=2.0, norm_type=power or 2.0)
+        torch.testing.assert_close(found, wanted)
+        assert torch.equal(found[0, 0], weight[0])
+
+
+def test_sizes_may_be_computed_from_numbers() -> None:
+    """Of floats, too, which the host would have cut before they are multiplied."""
+    x = torch.randn(2, 3)
+    with FusionDefinition() as fd:
+        tensor = fd.from_pytorch(x)
+        factor = fd.define_scalar(2.5, dtype=DataType.Float)
+        five = ops.cast(ops.mul(factor, fd.define_scalar(2)), DataType.Int)
+        fd.add_output(ops.pad(tensor, [five, 1]))
+        fd.add_output(ops.full([five, ops.sub(five, 1)], 1.0, fusion=fd.fusion))
+        fd.add_output(ops.slice(tensor, [0, 0], [ops.sub(five, 4), five]))
+    padded, full, sliced = fd.execute([x])
+    assert torch.equal(padded, F.pad(x, (5, 1)))
+    assert full.shape == (5, 4)
+    assert torch.equal(sliced, x[:1, :5])

@@ -215,7 +215,7 @@ class FusionDefinition:
                 last call was, and before any call if there is such a schedule.
         """
         given = [_runnable(value) for value in inputs]
-        self._explained = executable = self._as_it_stands(scheduled)
+        self._explained = executable = self.executable(scheduled)
         verification: Verification = executable.verify(given, schedules=schedules)
         return verification
 
@@ -225,7 +225,7 @@ class FusionDefinition:
         Args:
             sync: list what orders accesses of memory, too, with the lines of CUDA.
         """
-        text: str = (self._explained or self._as_it_stands(None)).explain(sync=sync)
+        text: str = (self._explained or self.executable()).explain(sync=sync)
         return text
 
     def _run(
@@ -244,7 +244,7 @@ class FusionDefinition:
         results: list[Any] = executable.run(given)
         return results
 
-    def _as_it_stands(self, scheduled: bool | None) -> Any:
+    def executable(self, scheduled: bool | None = None) -> Any:
         """The executable that calls use; before any, or for another schedule, one of a copy."""
         from warpsmith.engine.executable import Executable
 

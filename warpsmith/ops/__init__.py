@@ -7,6 +7,7 @@ fusion from, and take it by keyword.
 
 from __future__ import annotations
 
+from warpsmith.ops.attention import attention, attention_backward
 from warpsmith.ops.carries import all, any, argmax, argmin, logsumexp, reduce
 from warpsmith.ops.choosing import (
     choose,
@@ -62,6 +63,8 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "attention",
+    "attention_backward",
     "baddbmm",
     "bmm",
     "broadcast",

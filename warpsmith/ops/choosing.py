@@ -16,12 +16,13 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.reads import at, checked, chosen
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops import pointwise, reductions
 from warpsmith.ops.broadcasting import add_axes, aligned, axis_of, joined_axis
 from warpsmith.ops.masks import check_index
 from warpsmith.ops.reading import own_places, read
 from warpsmith.ops.shape import broadcast
 from warpsmith.ops.slicing import select, slice
-from warpsmith.ops.values import Deferred, as_tensor, dimension, fusion_of
+from warpsmith.ops.values import Deferred, Scalar, as_tensor, dimension, fusion_of
 
 Subscript = Any
 """What stands in brackets: a whole number, a scalar, a slice, None, `...`, a tensor of indices, or
@@ -49,24 +50,27 @@ def embedding(arg: TensorView, weight: TensorView) -> TensorView:
 def embedding_fwd(
     input: TensorView,
     weight: TensorView,
-    padding_idx: int | None = None,
-    max_norm: float | None = None,
-    norm_type: float | None = None,
-    scale_grad_by_freq: bool | None = None,
-    sparse: bool | None = None,
+    padding_idx: int | Expr | None = None,
+    max_norm: Scalar | None = None,
+    norm_type: Scalar | None = None,
+    scale_grad_by_freq: bool | Expr | None = None,
+    sparse: bool | Expr | None = None,
 ) -> TensorView:
-    """nvFuser's name of `embedding`; of its options `max_norm` alone would change the result.
-
-    Raises:
-        DefinitionError: WS0179 for `max_norm`.
+    """nvFuser's name of `embedding`. Rows whose norm is above `max_norm` are scaled to it, in the
+    result alone; the norm is that of the power `norm_type`, 2 by default. All else is about
+    gradients.
     """
-    if max_norm is not None:
-        raise DefinitionError(
-            f"embedding_fwd got max_norm {max_norm!r}, by which rows of the weight change",
-            code="WS0179",
-            remedy="normalize the rows in the program",
-        )
-    return embedding(input, weight)
+    rows = embedding(input, weight)
+    if max_norm is None:
+        return rows
+    power = 2.0 if norm_type is None else norm_type
+    wide = pointwise.cast(rows, rows.dtype.compute)
+    raised = as_tensor(pointwise.pow(pointwise.abs(wide), power), "embedding_fwd")
+    total = reductions.sum(raised, [-1], keepdim=True)
+    norm = pointwise.pow(total, pointwise.reciprocal(power))
+    scale = pointwise.div(max_norm, pointwise.add(norm, 1e-7))  # as PyTorch's, which adds it
+    scaled = pointwise.mul(wide, pointwise.where(pointwise.gt(norm, max_norm), scale, 1.0))
+    return as_tensor(pointwise.cast(scaled, rows.dtype), "embedding_fwd")
 
 
 def gather(arg: TensorView, index: TensorView, dim: int) -> TensorView:

@@ -24,7 +24,7 @@ from warpsmith.ops.promotion import cast
 from warpsmith.ops.reshape import reshape
 from warpsmith.ops.shape import Extents, as_extent
 from warpsmith.ops.table.random import BITS
-from warpsmith.ops.values import Operand, as_tensor
+from warpsmith.ops.values import Operand, Scalar, as_tensor
 
 _HELD = {DataType.Half: 11, DataType.BFloat16: 8}
 """Bits of a number in [0, 1) that 16-bit floats hold, so that none is rounded to 1."""
@@ -94,7 +94,7 @@ def normal(
 
 
 def dropout(
-    x: TensorView, p: float, *, rng_seed: Operand, rng_offset: Operand
+    x: TensorView, p: Scalar, *, rng_seed: Operand, rng_offset: Operand
 ) -> tuple[Value, Value]:
     """`x / (1 - p)` where an element's number is at least p, else 0; and where it is kept.
 
@@ -102,19 +102,31 @@ def dropout(
     the same seed and offset, so that no mask has to be stored.
 
     Args:
-        p: share of the elements that are dropped, from 0 to 1.
+        p: share of the elements that are dropped, from 0 to 1; of a scalar, a call says.
     """
     tensor = as_tensor(x, "dropout")
-    if isinstance(p, bool) or not isinstance(p, int | float) or not 0 <= p <= 1:
+    if not _is_share(p):
         raise DefinitionError(
             f"dropout got p {p!r}", code="WS0159", remedy="give a number from 0 to 1"
         )
     if not tensor.dtype.is_float:
         raise _refused_type("dropout", tensor.dtype)
     index = _positions([axis.extent for axis in tensor.shape_axes], Fusion.of(tensor))
-    kept = apply("ge", apply("philox", index, rng_seed, rng_offset), float(p))
-    scale = 1 / (1 - p) if p < 1 else 0.0
+    scale: Operand
+    if isinstance(p, Expr):
+        scale = apply("reciprocal", apply("sub", 1.0, p))
+    else:
+        p = float(p)
+        scale = 1 / (1 - p) if p < 1 else 0.0
+    kept = apply("ge", apply("philox", index, rng_seed, rng_offset), p)
     return apply("where", kept, apply("mul", tensor, scale), 0.0), kept
+
+
+def _is_share(p: object) -> bool:
+    """Whether p is a number from 0 to 1, or a scalar that may be one."""
+    if isinstance(p, Expr):
+        return p.dtype.is_float
+    return isinstance(p, int | float) and not isinstance(p, bool) and 0 <= p <= 1
 
 
 def _positions(shape: Extents, fusion: Fusion) -> TensorView:

@@ -8,11 +8,12 @@ from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic, integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.scalar import Const, Expr, is_evaluated
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import common_type, converted_tensor, fresh_axes
 from warpsmith.ops.reading import own_places, read, within
+from warpsmith.ops.scalars import known
 from warpsmith.ops.shape import broadcast
 from warpsmith.ops.values import (
     Dims,
@@ -32,10 +33,10 @@ def pad(arg: TensorView, pad_widths: Sequence[int | Expr], value: Scalar = 0) ->
 
     Raises:
         DefinitionError: WS0174 for an odd number of widths, or those of more dimensions than there
-            are.
+            are; for a width that the host does not find.
     """
     tensor = as_tensor(arg, "pad")
-    widths = [arithmetic.convert(as_scalar(each, "pad"), DataType.Index) for each in pad_widths]
+    widths = [_width(tensor, each) for each in pad_widths]
     if len(widths) % 2 or len(widths) > 2 * tensor.rank:
         raise DefinitionError(
             f"pad of {tensor.name} of {tensor.rank} dimensions got {len(widths)} widths",
@@ -58,6 +59,17 @@ def pad(arg: TensorView, pad_widths: Sequence[int | Expr], value: Scalar = 0) ->
         inside = integers.conjunction(inside, within(k, first, last))
     fill = arithmetic.convert(as_scalar(0 if value is None else value, "pad"), tensor.dtype)
     return read("pad", [(tensor, places, inside)], axes, tuple(widths), fill, fill=fill)
+
+
+def _width(tensor: TensorView, width: int | Expr) -> Expr:
+    value = known(as_scalar(width, "pad"))
+    if not (value.dtype.is_int and is_evaluated(value)):
+        raise DefinitionError(
+            f"pad of {tensor.name} got the width {width!r}",
+            code="WS0174",
+            remedy="widths are whole numbers, and integer scalars whose value the host finds",
+        )
+    return arithmetic.convert(value, DataType.Index)
 
 
 def cat(tensors: Sequence[TensorView], dim: int = 0, manual_padding: bool = False) -> TensorView:

@@ -91,3 +91,12 @@ class ScalarEvaluator:
             args = tuple(Symbol(name) for name in operands)
             return evaluate_index(Apply(expr.op, args, expr.dtype), operands)
         return TABLE[expr.op].numpy(*map(self, expr.args))
+
+
+def known(expr: Expr) -> Expr:
+    """The constant that an expression without symbols is; any other expression as it is."""
+    if isinstance(expr, Const) or not isinstance(expr, Apply):
+        return expr
+    if any(not isinstance(node, Apply | Const) for node in expr.walk()):
+        return expr
+    return Const(ScalarEvaluator({})(expr).item(), expr.dtype)

@@ -18,6 +18,7 @@ from warpsmith.ir.scalar import Const, Expr, is_evaluated, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import add_axes, axis_of
 from warpsmith.ops.promotion import fresh_axes, rounded, unrounded
+from warpsmith.ops.scalars import known
 from warpsmith.ops.values import Dims, as_tensor, dimension, dimensions
 
 Extents = Sequence[int | Expr]
@@ -39,7 +40,7 @@ def as_extent(value: object, op: str) -> Expr:
     if isinstance(value, int) and not isinstance(value, bool):
         value = literal(value)
     if isinstance(value, Expr) and value.dtype.is_int:
-        extent = arithmetic.convert(value, DataType.Index)
+        extent = arithmetic.convert(known(value), DataType.Index)
         if extent.value >= 0 if isinstance(extent, Const) else is_evaluated(extent):
             return extent
     raise DefinitionError(

@@ -13,6 +13,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.ops.reading import read
+from warpsmith.ops.scalars import known
 from warpsmith.ops.values import (
     as_scalar,
     as_tensor,
@@ -92,6 +93,7 @@ def _bounds(extent: Expr, start: Bound, end: Bound) -> tuple[Expr, Expr]:
 def _counted(extent: Expr, bound: int | Expr) -> Expr:
     """A bound as Python means it, 0 or more."""
     value = literal(bound) if isinstance(bound, int) and not isinstance(bound, bool) else bound
+    value = known(value) if isinstance(value, Expr) else value
     if not (isinstance(value, Expr) and value.dtype.is_int and is_evaluated(value)):
         raise DefinitionError(
             f"slice got the bound {bound!r}",

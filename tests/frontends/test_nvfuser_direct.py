@@ -1,0 +1,411 @@
+"""`nvfuser_direct` by its own names: definitions, calls, schedules, texts, refusals."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+import warpsmith
+from warpsmith.errors import DefinitionError, WarpsmithError
+from warpsmith.frontends import nvfuser_direct as nvfuser
+from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, ParallelType, ops
+from warpsmith.frontends.nvfuser_direct.place import on_gpu
+
+PROGRAM = """
+import torch
+from nvfuser_direct import DataType, FusionDefinition, LruFusionCache
+from nvfuser_direct.pytorch_utils import torch_dtype_to_nvfuser_dtype
+
+x = torch.arange(12, dtype=torch.float32).reshape(3, 4)
+
+
+@LruFusionCache(max_fusions=2)
+def defined(factor):
+    with FusionDefinition() as fd:
+        t0 = fd.define_tensor(
+            shape=[-1, -1], contiguity=[True, True], dtype=torch_dtype_to_nvfuser_dtype(x.dtype)
+        )
+        s0 = fd.define_scalar(None, dtype=DataType.Int)
+        t1 = fd.ops.mul(t0, fd.define_scalar(factor))
+        t2 = fd.ops.reshape(t1, [s0, 2])
+        fd.add_output(fd.ops.sum(t2, dims=[-1], keepdim=False, dtype=DataType.Null))
+    return fd
+
+
+results = [defined(factor).execute([x, 6])[0] for factor in (2.0, 3.0, 2.0)]
+kept = defined.num_fusions()
+said = defined.stats()
+"""
+
+
+def test_a_program_for_nvfuser_runs_as_it_is() -> None:
+    before = {name for name in sys.modules if name.startswith("nvfuser")}
+    names: dict[str, Any] = {}
+    with warpsmith.install_as_nvfuser():
+        exec(PROGRAM, names)
+    x = names["x"]
+    for factor, found in zip((2, 3, 2), names["results"], strict=True):
+        torch.testing.assert_close(found, (x * factor).reshape(6, 2).sum(-1))
+    assert names["kept"] == 2
+    assert "Hits: 1\nMisses: 2" in names["said"]
+    assert {name for name in sys.modules if name.startswith("nvfuser")} == before
+
+
+def test_what_was_there_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    other: Any = object()
+    monkeypatch.setitem(sys.modules, "nvfuser_direct", other)
+    installed = warpsmith.install_as_nvfuser()
+    assert importlib.import_module("nvfuser_direct.ops") is ops
+    assert sys.modules["nvfuser_direct"] is nvfuser
+    installed.undo()
+    assert sys.modules["nvfuser_direct"] is other
+
+
+def _summed() -> FusionDefinition:
+    with FusionDefinition() as fd:
+        t0 = fd.define_tensor([-1, -1, -1], True)
+        t1 = fd.define_tensor(shape=[-1, 1, 4], contiguity=[True, None, True])
+        t2 = fd.ops.add(t0, t1)
+        c0 = fd.define_scalar(3.0)
+        fd.add_output(fd.ops.sum(fd.ops.mul(t2, c0), [-1], False, DataType.Float))
+        fd.ops.exp(t2)  # no output needs it
+    return fd
+
+
+TEXT = """def nvfuser_fusion(fd : FusionDefinition) -> None :
+    tv0 = fd.define_tensor(shape=[-1, -1, -1], contiguity=[True, True, True], \
+dtype=DataType.Float, is_cpu=False)
+    tv1 = fd.define_tensor(shape=[-1, 1, 4], contiguity=[True, None, True], \
+dtype=DataType.Float, is_cpu=False)
+    tv2 = fd.ops.add(tv0, tv1)
+    c5 = fd.define_scalar(3.00000, dtype=DataType.Double)
+    tv3 = fd.ops.mul(tv2, c5)
+    tv4 = fd.ops.sum(tv3, dims=[2], dtype=DataType.Float)
+    fd.add_output(tv4)
+"""
+
+
+def test_the_text_defines_it_again() -> None:
+    fd = _summed()
+    assert repr(fd) == TEXT
+    inputs = [torch.randn(2, 3, 4), torch.randn(2, 1, 4)]
+    (wanted,) = fd.execute(inputs, save_repro_inputs=True)
+    with warpsmith.install_as_nvfuser():
+        names: dict[str, Any] = {}
+        exec(fd.last_repro_script(), names)
+        assert repr(names["fd"]) == TEXT
+        (found,) = names["fd"].execute(inputs)
+    torch.testing.assert_close(found, wanted)
+    strided = fd.repro_script_for([torch.ones(5, 3, 2).permute(2, 1, 0), 1.5])
+    assert "make_tensor" not in strided
+    assert "(1, 2, 6)" in strided
+    assert "    1.50000,\n" in strided
+
+
+def test_random_numbers_follow_the_generator() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], dtype=DataType.Double)
+        factor = fd.define_scalar(DataType.Double)
+        drawn = [
+            fd.ops.uniform(-1.0, 1.0, x.shape(), dtype=DataType.Double),
+            fd.ops.rand_like(x),
+            fd.ops.randn_like(x),
+            fd.ops.normal(0.0, 1.0, x.shape(), rng_seed=3, rng_offset=1),
+        ]
+        fd.add_output(fd.ops.mul(x, factor))
+        for each in drawn:
+            fd.add_output(each)
+    inputs = [torch.ones(64, dtype=torch.float64), 2.0]
+    torch.manual_seed(5)
+    first, other = fd.execute(inputs), fd.execute(inputs)
+    torch.manual_seed(5)
+    again = fd.execute(inputs)
+    torch.testing.assert_close(first[0], inputs[0] * 2)
+    for k, name in enumerate(("uniform", "rand_like", "randn_like"), 1):
+        assert torch.equal(first[k], again[k]), name
+        assert not torch.equal(first[k], other[k]), name
+    assert torch.equal(first[4], other[4])  # a seed of its own
+    assert first[1].min() < 0 < first[2].min()
+    assert first[2].max() < 1 < first[3].max()
+    assert "fd.ops.normal(0.00000, 1.00000, shape=[c" in repr(fd)
+    with FusionDefinition() as fd, pytest.raises(RuntimeError, match="WS0192"):
+        fd.ops.uniform(0.0, 1.0, [2], rng_seed=1)
+
+
+def test_products_of_groups_and_scales() -> None:
+    a, b = torch.randn(5, 4), torch.randn(2, 4, 3)
+    ends = torch.tensor([2, 5], dtype=torch.int32)
+    narrow = torch.randn(4, 3).to(torch.float8_e4m3fn)
+    with FusionDefinition() as fd:
+        ta, tb, te, tn = map(fd.from_pytorch, (a, b, ends, narrow))
+        fd.add_output(fd.ops.grouped_mm(ta, tb, te))
+        eight = fd.ops.cast(ta, DataType.Float8_e4m3fn)
+        fd.add_output(fd.ops.scaled_mm(eight, tn, 2.0, 0.5, alpha=3.0, dtype=DataType.Float))
+    grouped, scaled = fd.execute([a, b, ends, narrow])
+    torch.testing.assert_close(grouped, torch.cat([a[:2] @ b[0], a[2:] @ b[1]]))
+    torch.testing.assert_close(scaled, 3 * a.to(torch.float8_e4m3fn).float() @ narrow.float())
+
+
+def test_gradients_of_attention() -> None:
+    q, k, v = (torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    made = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    incoming = torch.randn_like(made)
+    wanted = torch.autograd.grad(made, (q, k, v), incoming)
+    with FusionDefinition() as fd:
+        tg, tq, tk, tv = map(fd.from_pytorch, (incoming, q, k, v))
+        out, total, seed, offset = fd.ops.sdpfa_fwd(tq, tk, tv)
+        for each in fd.ops.sdpfa_bwd(tg, tq, tk, tv, out, total, 0.0, False, seed, offset):
+            fd.add_output(each)
+        fd.add_output(seed)
+    *found, seeds = fd.execute([incoming, q, k, v])  # gradients of inputs are not asked for
+    for got, want in zip(found, wanted, strict=True):
+        torch.testing.assert_close(got, want)
+    assert seeds.shape == (2,)
+
+
+def test_lists_are_vectors_and_numbers_of_the_cpu_are_scalars() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        shape = fd.define_vector(3)
+        factor = fd.define_tensor([], dtype=DataType.Float, is_cpu=True)
+        fd.add_output(fd.ops.mul(fd.ops.reshape(x, shape), factor))
+    given = torch.randn(4, 6)
+    (found,) = fd.execute([given, [2, 2, 6], torch.tensor(1.5)])
+    torch.testing.assert_close(found, given.reshape(2, 2, 6) * 1.5)
+    assert "shape=[], contiguity=[], dtype=DataType.Float, is_cpu=True" in repr(fd)
+
+
+def test_dimensions_of_which_nothing_is_said_are_repeated() -> None:
+    """Between others, before them, and with an order of its own."""
+    base = torch.randn(3, 5)
+    for flags, order, given in (
+        ([True, None, True], [], base[:, None].expand(3, 4, 5)),
+        ([None, True, True], [], base.expand(4, 3, 5)),
+        ([True, True, None], [1, 2, 0], base.T[..., None].expand(5, 3, 4)),
+    ):
+        with FusionDefinition() as fd:
+            x = fd.define_tensor([-1, -1, -1], flags, stride_order=order)
+            fd.add_output(fd.ops.neg(x))
+        (found,) = fd.execute([given])
+        assert torch.equal(found, -given)
+
+
+def test_results_of_no_tensor_are_tensors() -> None:
+    with FusionDefinition() as fd:
+        fill = fd.define_scalar()
+        fd.add_output(fd.ops.full([2], fill, DataType.BFloat16))
+    (found,) = fd.execute([1.5])
+    assert torch.equal(found, torch.full((2,), 1.5, dtype=torch.bfloat16))
+
+
+def test_results_into_inputs_and_their_meaning() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1])
+        fd.add_output(fd.ops.add(x, 1.0), alias_input=x)
+        fd.add_output(fd.ops.mul(x, 2.0))
+    given = torch.arange(4.0)
+    (twice,) = fd.validate([given])
+    torch.testing.assert_close(given, torch.arange(1.0, 5.0))
+    torch.testing.assert_close(twice, torch.arange(0.0, 8.0, 2.0))
+    with pytest.raises(AssertionError, match="output 0"):
+        fd.validate([given], [torch.zeros(4)])
+
+
+def test_values_say_what_they_are() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, 3], dtype=DataType.Double)
+        s = fd.define_scalar(DataType.Int)
+        y = fd.ops.relu(x)
+        fd.add_output(y)
+    assert (x.ndim, x.dtype(), x.is_tensor(), s.is_tensor()) == (2, DataType.Double, True, False)
+    assert s.is_symbolic()
+    assert not fd.ops.size(x, 1).is_symbolic()
+    assert str(x.size(1)) == "3"
+    made = y.definition()
+    assert made is not None
+    assert made.input(0).definition() is None
+    assert x.uses()[0].output(0).ndim == 2
+    assert fd.fusion.inputs() == [x, s]
+    assert x in fd.fusion.vals()
+    assert not y.axis(0).is_reduction()
+    assert str(y.axis(1).extent()) == "3"
+
+
+def test_a_schedule_by_hand() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], True)
+        y = fd.ops.exp(x)
+        fd.add_output(y)
+        cache = x.cache_after()
+        y.split(0, 32)
+        fd.sched.transform_like(y)
+        y.axis(0).parallelize(ParallelType.grid_x)
+        y.axis(1).parallelize(ParallelType.block_x)
+        fd.sched.parallelize_like(y)
+        fd.sched.inline_most()
+        with pytest.raises(RuntimeError, match="WS02"):
+            y.split(5, 2)
+    assert "blockIdx.x" in str(cache)
+    assert "grid_x * 32 + block_x" in fd.fusion.print_kernel()
+    given = torch.randn(100)
+    (found,) = fd.manual_validate([given])
+    torch.testing.assert_close(found, given.exp())
+    with pytest.raises(AssertionError, match="KernelExecutor already exists"):
+        fd.execute([given])
+
+
+def test_a_result_that_is_reduced_by_hand() -> None:
+    """nvFuser reduces as it stores; here a copy of what was reduced is stored."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        y = fd.ops.sum(x, [1])
+        fd.add_output(y)
+        y.axis(0).parallelize(ParallelType.grid_x)
+        y.axis(1).parallelize(ParallelType.block_x)
+    assert "__global__" in fd.fusion.print_kernel()
+    given = torch.randn(5, 64)
+    for _ in range(2):
+        (found,) = fd.manual_execute([given])
+        torch.testing.assert_close(found, given.sum(1))
+
+
+def test_a_copy_by_tma_that_threads_are_to_ask_for() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], [True])
+        y = fd.ops.set(x)
+        fd.add_output(y)
+        tile = x.cache_after(nvfuser.LoadStoreOpType.tma)
+        tile.set_memory_type(nvfuser.MemoryType.shared)
+        for each in (tile, y):
+            each.split(0, 64).split(0, 2)
+            each.axis(0).parallelize(ParallelType.grid_x)
+        tile.axis(1).parallelize(ParallelType.block_x)
+        tile.axis(2).parallelize(ParallelType.tma)
+        y.axis(2).parallelize(ParallelType.block_x)
+    given = torch.randn(300)
+    (found,) = fd.manual_execute([given])
+    assert torch.equal(found, given)
+
+
+def test_schedulers_are_asked() -> None:
+    given = [torch.randn(8, 64)]
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(given[0])
+        fd.add_output(fd.ops.sum(fd.ops.exp(x), [1]))
+        kinds = nvfuser.SchedulerType
+        assert fd.sched.find_compatible_schedulers(fd.fusion, given) == [kinds.reduction]
+        can, why = fd.sched.can_schedule(fd.fusion, kinds.pointwise, given)
+        assert not can
+        assert why.startswith("Scheduler _pointwise_ ***rejected*** because : ")
+        with pytest.raises(RuntimeError, match="Could not schedule fusion with the SchedulerType"):
+            fd.sched.compute_heuristics(fd.fusion, kinds.matmul, given)
+        chosen = fd.sched.schedule(fd.fusion, kinds.reduction, given)
+    (found,) = fd.manual_execute(given, chosen)
+    torch.testing.assert_close(found, given[0].exp().sum(1))
+    assert "reduction" in repr(chosen)
+
+
+def test_executors() -> None:
+    fd = _summed()
+    inputs = [torch.randn(2, 3, 4), torch.randn(2, 1, 4)]
+    cache = nvfuser.FusionExecutorCache(fd.fusion)
+    assert not cache.is_compiled(inputs)
+    cache.execute(inputs, device=0)
+    assert cache.is_compiled(inputs)
+    assert "__global__" in cache.get_cuda_kernel(inputs)
+    assert cache.get_scheduled_ir(inputs) == cache.get_most_recent_scheduled_ir() != ""
+    with pytest.raises(AssertionError, match="it must be a CUDA device"):
+        cache.execute(inputs, device="cpu")
+
+
+def test_what_is_not_defined_is_not_executed() -> None:
+    fd = FusionDefinition()
+    with pytest.raises(NotImplementedError, match="Fusion does not exist!"):
+        fd.execute([])
+    with fd:
+        fd.define_tensor([-1])
+    with pytest.raises(NotImplementedError, match="Fusion is empty!"):
+        fd.execute([torch.ones(2)])
+    with pytest.raises(AssertionError, match="cannot provide a repro"):
+        fd.last_repro_script()
+    with pytest.raises(RuntimeError, match="WS0191.*inside of"):
+        ops.full([2], 1.0, DataType.Float)
+
+
+def test_errors_are_runtime_errors_with_their_codes() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1])
+        with pytest.raises(RuntimeError, match="WS0136|WS01") as caught:
+            fd.ops.broadcast(x, [True])
+        assert isinstance(caught.value, WarpsmithError)
+        assert isinstance(caught.value.__cause__, DefinitionError)
+        assert "test_nvfuser_direct.py" in str(caught.value)
+        with pytest.raises(TypeError, match="argument"):
+            fd.ops.add(x)
+        fd.add_output(x)
+    with pytest.raises(RuntimeError, match="WS03"):
+        fd.execute([torch.ones(2, 2)])
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda fd, x: fd.define_tensor([-1], dtype=DataType.ComplexFloat), "DataType.Complex"),
+        (lambda fd, x: x.axis(0).parallelize(ParallelType.mesh_x), "mesh_x: a kernel runs on one"),
+        (lambda fd, x: x.set_memory_type(nvfuser.MemoryType.tensor), "MemoryType.tensor"),
+        (lambda fd, x: x.swizzle(0, 1), "swizzle: shared memory"),
+        (lambda fd, x: x.set_device_mesh(None), "one GPU"),
+        (lambda fd, x: fd.ops.imag(x), "imag.*is real"),
+        (lambda fd, x: fd.ops.nv_block_quantize(x), "4 bits"),
+        (lambda fd, x: fd.ops.grouped_mm(x, x, x, x, x), "scales of groups"),
+        (lambda fd, x: fd.sched.bounded_transform_backward(x, -1, [x]), "use transform_like"),
+        (lambda fd, x: nvfuser.multidevice.DeviceMesh([0]), "DeviceMesh: a fusion runs on one GPU"),
+        (lambda fd, x: nvfuser.nvf_cutlass.mxfp8_scaled_mm(x), "mxfp8_scaled_mm"),
+        (lambda fd, x: nvfuser.idm.IdModel(fd.fusion), "IdModel"),
+        (lambda fd, x: nvfuser.execute_with_dtensors(fd, []), "execute_with_dtensors"),
+    ],
+)
+def test_what_is_not_here_says_why(use: Any, said: str) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1])
+        with pytest.raises(NotImplementedError, match=f"WS0190.*{said}"):
+            use(fd, x)
+
+
+def test_names_that_nvfuser_has_not_either() -> None:
+    for module in (nvfuser, ops, nvfuser.multidevice, nvfuser.nvf_cutlass, nvfuser.idm):
+        with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+            _ = module.nonsense
+    with pytest.raises(KeyError):
+        nvfuser.pytorch_utils.torch_dtype_to_nvfuser_dtype(torch.qint8)
+    assert nvfuser.pytorch_utils.python_scalar_to_nvfuser_dtype(1.0) is DataType.Double
+
+
+def test_tensors_of_the_cpu_where_calls_run_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not on_gpu() or torch.cuda.is_available()
+    home = "warpsmith.frontends.nvfuser_direct.definition.on_gpu"
+    monkeypatch.setattr(home, lambda: True)
+    with FusionDefinition() as fd:
+        with pytest.raises(ValueError, match="Found unsupported device cpu, only scalar CPU"):
+            fd.from_pytorch(torch.ones(2))
+        fd.from_pytorch(torch.tensor(2.0))
+    assert "is_cpu=True" in repr(fd)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "contiguity", "order"),
+    [
+        ([2, 3, 4], [12, 1, 3], [True, True, True], [2, 0, 1]),
+        ([2, 1, 4], [8, 9, 2], [None, True, False], [1, 2, 0]),
+        ([5, 2, 3], [6, 0, 2], [True, None, False], [2, 1, 0]),
+        ([], [], [], []),
+    ],
+)
+def test_how_a_tensor_lies_in_memory(
+    sizes: list[int], strides: list[int], contiguity: list[bool | None], order: list[int]
+) -> None:
+    assert nvfuser.compute_tensor_descriptor(sizes, strides) == (contiguity, order)

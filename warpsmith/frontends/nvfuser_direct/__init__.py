@@ -1,0 +1,114 @@
+"""nvFuser's Python module, `nvfuser_direct`, on warpsmith: the same names, the same arguments.
+
+`warpsmith.install_as_nvfuser()` makes it what `import nvfuser_direct` finds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpsmith.frontends.nvfuser_direct import absent as _absent
+from warpsmith.frontends.nvfuser_direct import (
+    idm,
+    multidevice,
+    nvf_cutlass,
+    ops,
+    pytorch_utils,
+    schedule,
+)
+from warpsmith.frontends.nvfuser_direct.caches import LRUCache, LruFusionCache
+from warpsmith.frontends.nvfuser_direct.definition import FusionDefinition
+from warpsmith.frontends.nvfuser_direct.descriptor import compute_tensor_descriptor
+from warpsmith.frontends.nvfuser_direct.enums import (
+    CacheOp,
+    CommunicatorBackend,
+    DataType,
+    IdMappingMode,
+    LoadStoreOpType,
+    MatmulBufferingLoopLevel,
+    MatmulCircularBufferingStrategy,
+    MatmulTileRasterizationOrder,
+    MatmulTilingStrategy,
+    MemoryType,
+    MmaMacroArch,
+    ParallelType,
+    SchedulerType,
+)
+from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
+from warpsmith.frontends.nvfuser_direct.fusion import (
+    Fusion,
+    FusionGuard,
+    define_scalar,
+    define_tensor,
+    translate_fusion,
+)
+from warpsmith.frontends.nvfuser_direct.heuristics import (
+    CompileParams,
+    HeuristicParams,
+    LaunchParams,
+)
+from warpsmith.frontends.nvfuser_direct.values import (
+    Expr,
+    IterDomain,
+    Statement,
+    TensorDomain,
+    TensorView,
+    Val,
+)
+
+__version__ = "0.2.36+warpsmith"
+"""The version of nvFuser whose names these are."""
+
+__all__ = [
+    "CacheOp",
+    "CommunicatorBackend",
+    "CompileParams",
+    "DataType",
+    "Expr",
+    "Fusion",
+    "FusionDefinition",
+    "FusionExecutorCache",
+    "FusionGuard",
+    "HeuristicParams",
+    "IdMappingMode",
+    "IterDomain",
+    "KernelExecutor",
+    "LRUCache",
+    "LaunchParams",
+    "LoadStoreOpType",
+    "LruFusionCache",
+    "MatmulBufferingLoopLevel",
+    "MatmulCircularBufferingStrategy",
+    "MatmulTileRasterizationOrder",
+    "MatmulTilingStrategy",
+    "MemoryType",
+    "MmaMacroArch",
+    "ParallelType",
+    "SchedulerType",
+    "Statement",
+    "TensorDomain",
+    "TensorView",
+    "Val",
+    "compute_tensor_descriptor",
+    "define_scalar",
+    "define_tensor",
+    "idm",
+    "multidevice",
+    "nvf_cutlass",
+    "ops",
+    "pytorch_utils",
+    "schedule",
+    "translate_fusion",
+    "version",
+]
+
+
+def version() -> str:
+    """The version of nvFuser whose names these are."""
+    return __version__
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _absent.ABSENT:
+        raise AttributeError(f"module 'nvfuser_direct' has no attribute '{name}'")
+    return _absent.absent(name)

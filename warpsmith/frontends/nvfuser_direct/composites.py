@@ -1,0 +1,161 @@
+"""Operations of nvFuser that are several: products, attention, embeddings, orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from warpsmith import ops as own
+from warpsmith.frontends.nvfuser_direct.arguments import given, number, type_of
+from warpsmith.frontends.nvfuser_direct.enums import DataType
+from warpsmith.frontends.nvfuser_direct.failures import unsupported
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.operation import operation
+from warpsmith.ir.dtypes import DataType as Type
+
+__all__ = [
+    "argsort",
+    "embedding_fwd",
+    "grouped_mm",
+    "linear",
+    "scaled_mm",
+    "sdpfa_bwd",
+    "sdpfa_fwd",
+    "topk",
+]
+
+
+@operation
+def linear(arg1: Any, arg2: Any, bias: Any = None) -> Any:
+    """`arg1 @ arg2.T + bias`."""
+    return own.linear(arg1, arg2, bias)
+
+
+@operation
+def grouped_mm(
+    mat1: Any, mat2: Any, offsets: Any, scale1: Any = None, scale2: Any = None, **rest: Any
+) -> Any:
+    """Rows of `mat1`, each times its group's matrix of `mat2 [groups, k, n]`; groups end before the
+    rows that `offsets` says.
+    """
+    if scale1 is not None or scale2 is not None or rest:
+        raise unsupported("ops.grouped_mm", "scales of groups are Blackwell's", "multiply before")
+    if mat1.rank != 2 or mat2.rank != 3:
+        raise unsupported(
+            "ops.grouped_mm",
+            f"operands have {mat1.rank} and {mat2.rank} dimensions, and groups are of rows",
+            "give mat1 of 2 dimensions and mat2 of 3",
+        )
+    return own.grouped_matmul(mat1, own.transpose(mat2), offsets)
+
+
+@operation
+def scaled_mm(
+    mat1: Any,
+    mat2: Any,
+    scale1: Any,
+    scale2: Any,
+    alpha: Any = None,
+    bias: Any = None,
+    beta: Any = None,
+    dtype: Any = DataType.BFloat16,
+) -> Any:
+    """`alpha * (mat1 * scale1) @ (mat2 * scale2) + beta * bias`."""
+    made = own.scaled_matmul(mat1, mat2, scale1, scale2, dtype=Type.Float)
+    if alpha is not None:
+        made = own.mul(made, alpha)
+    if bias is not None:
+        made = own.add(made, bias if beta is None else own.mul(bias, beta))
+    return own.cast(made, type_of(dtype) or made.dtype)
+
+
+@operation
+def sdpfa_fwd(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any = None,
+    mask: Any = None,
+    dropout_p: Any = None,
+    is_causal: Any = None,
+    scale: Any = None,
+    *,
+    fusion: Fusion,
+) -> Any:
+    """(Attention, the logarithm of each row's sum, seed and offset of what was dropped).
+
+    The seed is a tensor of two Ints, of which the first counts; the offset one without dimensions.
+    """
+    dropped = given(dropout_p, 0.0)
+    seed, offset = (0, 0) if dropped == 0.0 else fusion.drawn()
+    made, total = own.attention(
+        query,
+        key,
+        value,
+        bias,
+        mask,
+        is_causal=given(is_causal, False),
+        scale=scale,
+        dropped=dropped,
+        drawn=(seed, offset),
+    )
+    seeds = own.full([2], seed, Type.Int, fusion=fusion.ours)
+    return made, total, seeds, own.full([], offset, Type.Int, fusion=fusion.ours)
+
+
+@operation
+def sdpfa_bwd(
+    grad_output: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    output: Any,
+    logsumexp: Any,
+    dropout_p: Any = None,
+    is_causal: Any = None,
+    philox_seed: Any = None,
+    philox_offset: Any = None,
+    scale: Any = None,
+) -> Any:
+    """Gradients of query, key and value, from the results of `sdpfa_fwd`."""
+    dropped = given(dropout_p, 0.0)
+    seed, offset = (0, 0) if dropped == 0.0 else (own.select(philox_seed, 0, 0), philox_offset)
+    return own.attention_backward(
+        grad_output,
+        query,
+        key,
+        value,
+        output,
+        logsumexp,
+        is_causal=given(is_causal, False),
+        scale=scale,
+        dropped=dropped,
+        drawn=(seed, offset),
+    )
+
+
+@operation
+def embedding_fwd(
+    input: Any,
+    weight: Any,
+    padding_idx: Any = None,
+    max_norm: Any = None,
+    norm_type: Any = None,
+    scale_grad_by_freq: Any = None,
+    sparse: Any = None,
+) -> Any:
+    """For each index the row of `weight` that it chooses."""
+    return own.embedding_fwd(
+        input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
+    )
+
+
+@operation
+def topk(arg: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = False) -> Any:
+    """(The k largest or smallest elements, where they stand), in order."""
+    return own.topk(arg, int(number(k)), dim, largest, sorted)
+
+
+@operation
+def argsort(arg: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
+    """Where the elements of a dimension stand, in order."""
+    return own.argsort(arg, dim, descending, stable)

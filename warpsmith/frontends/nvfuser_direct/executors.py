@@ -1,0 +1,150 @@
+"""What runs a fusion: by warpsmith's schedules or by the one that was laid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warpsmith.errors import WarpsmithError
+from warpsmith.frontends.nvfuser_direct import kernels
+from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
+from warpsmith.frontends.nvfuser_direct.failures import (
+    as_runtime_error,
+    as_runtime_errors,
+    unsupported,
+)
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.heuristics import CompileParams, LaunchParams
+from warpsmith.frontends.nvfuser_direct.place import on_gpu
+from warpsmith.runtime import arrays
+
+
+class FusionExecutorCache:
+    """The kernels of one fusion, made when a call needs them."""
+
+    def __init__(self, fusion: Fusion, fusion_id: int = 0, auto_schedule: bool = True) -> None:
+        self._fusion = fusion
+        self._scheduled = not auto_schedule
+
+    def fusion(self) -> Fusion:
+        return self._fusion
+
+    def execute(
+        self,
+        inputs: Sequence[Any],
+        *,
+        device: Any = None,
+        _enable_options: Sequence[str] = (),
+        _disable_options: Sequence[str] = (),
+    ) -> list[Any]:
+        """Results for one list of tensors and numbers."""
+        where = _checked(device)
+        definition, given = self._fusion.definition, _given(self._fusion, inputs)
+        try:
+            if self._scheduled:
+                results = definition.manual_execute(given)
+            else:
+                results = definition.execute(
+                    given,
+                    device=where,
+                    _enable_options=_enable_options,
+                    _disable_options=_disable_options,
+                )
+        except WarpsmithError as error:
+            if isinstance(error, RuntimeError):
+                raise
+            raise as_runtime_error(error) from error
+        return results if _has_array(given) else [_as_torch(result) for result in results]
+
+    def is_compiled(self, inputs: Sequence[Any], device: int = 0) -> bool:
+        """Whether kernels for such a call were made."""
+        return kernels.is_planned(self._fusion.definition, _given(self._fusion, inputs))
+
+    def get_cuda_kernel(
+        self, inputs: Sequence[Any], intrinsic_code: bool = False, device: int = 0
+    ) -> str:
+        """CUDA C++ of the kernels of such a call; the prelude is part of it."""
+        return kernels.cuda_of_call(self._fusion.definition, _given(self._fusion, inputs))
+
+    def get_scheduled_ir(
+        self, inputs: Sequence[Any], tensor_transforms: bool = False, device: int = 0
+    ) -> str:
+        """The kernels of such a call in their last form before CUDA."""
+        return kernels.forms_of_call(self._fusion.definition, _given(self._fusion, inputs))
+
+    def get_most_recent_scheduled_ir(self, tensor_transforms: bool = False) -> str:
+        """The kernels of the last call in their last form before CUDA."""
+        return kernels.forms_of_last_call(self._fusion.definition)
+
+    def get_output_shardings(self) -> list[Any]:
+        """What each device has of each output; nothing, since all run on one GPU."""
+        raise unsupported("FusionExecutorCache.get_output_shardings", "a fusion runs on one GPU")
+
+
+class KernelExecutor:
+    """The kernel of a fusion, by the schedule that was laid."""
+
+    def __init__(
+        self, fusion_id: int = 0, concrete_id: int = 0, runtime_id: int = 0, group_id: int = 0
+    ) -> None:
+        self._runs: FusionExecutorCache | None = None
+
+    def compile(
+        self,
+        fusion: Fusion,
+        args: Sequence[Any] = (),
+        launch_constraints: LaunchParams | None = None,
+        compile_params: CompileParams | None = None,
+        scheduler_type: SchedulerType = SchedulerType.none,
+    ) -> None:
+        """Take a fusion; its kernel is compiled by the first call, for its sizes."""
+        if not fusion.automatic:
+            with as_runtime_errors():
+                kernels.store_apart(fusion.ours)
+        self._runs = FusionExecutorCache(fusion, auto_schedule=fusion.automatic)
+
+    def run(
+        self,
+        args: Sequence[Any],
+        launch_constraints: LaunchParams | None = None,
+        compile_params: CompileParams | None = None,
+    ) -> list[Any]:
+        """Results for one list of tensors and numbers."""
+        if self._runs is None:
+            raise RuntimeError("KernelExecutor.run needs a kernel: call compile first")
+        return self._runs.execute(args)
+
+    def is_compiled(self) -> bool:
+        return self._runs is not None
+
+    def is_programmatic_dependent_launch_enabled(self) -> bool:
+        """Whether the kernel overlaps with the one before; a kernel by itself does not."""
+        return False
+
+
+def _given(fusion: Fusion, inputs: Sequence[Any]) -> list[Any]:
+    """Inputs as warpsmith takes them, without gradients."""
+    return [
+        value.detach() if getattr(value, "requires_grad", False) else value
+        for value in fusion.arranged(inputs)
+    ]
+
+
+def _checked(device: Any) -> Any:
+    """The device that was asked for; None where calls run on the CPU."""
+    if device is None or isinstance(device, int):
+        return device if on_gpu() else None
+    if not str(device).startswith("cuda"):
+        raise AssertionError("If device argument is passed it must be a CUDA device")
+    return str(device) if on_gpu() else None
+
+
+def _has_array(values: Sequence[Any]) -> bool:
+    return any(hasattr(value, "shape") for value in values)
+
+
+def _as_torch(array: Any) -> Any:
+    """A result of a call without tensors as PyTorch's, where it was computed."""
+    import torch
+
+    return arrays.from_numpy(array, torch.empty(0, device="cuda" if on_gpu() else "cpu"))

@@ -1,0 +1,322 @@
+"""A fusion under nvFuser's names, and the one that is being defined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from typing import Any
+
+from warpsmith.frontends import definition as own
+from warpsmith.frontends.nvfuser_direct import kernels, text
+from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
+from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors
+from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.ir.dtypes import DataType as Type
+from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.tensor import TensorView as Tensor
+from warpsmith.ops import full
+
+_CURRENT: ContextVar[Fusion | None] = ContextVar("nvfuser_direct.fusion", default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """An input as callers see it, and what it is to warpsmith: of a tensor of the CPU a scalar."""
+
+    val: Val
+    passed: Any
+
+
+class Fusion:
+    """A fusion: inputs, operations, outputs.
+
+    Attributes:
+        definition: the fusion in warpsmith's words.
+        automatic: whether `schedule` left the schedule to warpsmith.
+    """
+
+    def __init__(self) -> None:
+        self.definition = own.FusionDefinition()
+        self.automatic = False
+        self._lines: list[text.Line] = []
+        self._inputs: list[Input] = []
+        self._seed: Expr | None = None
+        self._draws = 0
+        self._known: dict[int, Val] = {}
+        self._counts = {"tv": 0, "c": 1}
+
+    @property
+    def ours(self) -> Any:
+        """The program of warpsmith."""
+        return self.definition.fusion
+
+    def inputs(self) -> list[Val]:
+        return [each.val for each in self._inputs]
+
+    def outputs(self) -> list[Val]:
+        return [self.wrapped(output.value) for output in self.ours.outputs]
+
+    def vals(self) -> list[Val]:
+        """All tensors and input scalars."""
+        made = [self.wrapped(each) for op in self.ours.operations for each in op.outputs]
+        return [*self.inputs(), *made]
+
+    def print_math(self, from_outputs_only: bool = True) -> str:
+        """The program, and the loops of each tensor."""
+        tensors = [value for value in self.vals() if isinstance(value, TensorView)]
+        loops = "".join(f"  {tensor}\n" for tensor in tensors)
+        return f"{self.text()}loops:\n{loops}"
+
+    def print_kernel(self, compile_params: object = None) -> str:
+        """CUDA of the kernel, by the schedule that was laid."""
+        with as_runtime_errors():
+            return kernels.cuda_of_schedule(self.definition)
+
+    def text(self) -> str:
+        """The program as Python."""
+        return text.program(self._lines)
+
+    def add_input(self, input: Val) -> None:
+        """Make an input the last one so far."""
+        (found,) = (each for each in self._inputs if each.val is input)
+        self._inputs.remove(found)
+        self._inputs.append(found)
+
+    def add_output(self, output: Val, alias_input: Val | None = None) -> None:
+        """Make a tensor a result, which is written into an input if one is named."""
+        with as_runtime_errors():
+            self.definition.add_output(
+                output.value, None if alias_input is None else alias_input.value
+            )
+        values = [output] if alias_input is None else [output, alias_input]
+        self.record([], values, f"fd.add_output({', '.join(each.name for each in values)})")
+
+    def define_tensor(
+        self,
+        shape: Sequence[int] | None = None,
+        contiguity: bool | Sequence[bool | None] | Sequence[int] = False,
+        dtype: DataType = DataType.Float,
+        is_cpu: bool = False,
+        stride_order: Sequence[int] = (),
+        *,
+        sizes: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+        static_sizes: bool = False,
+    ) -> TensorView:
+        """An input tensor, by shape and contiguity or by sizes and strides of an example.
+
+        `warpsmith.FusionDefinition.define_tensor` says more; of a dimension whose contiguity is
+        None, each call's stride is looked at. A tensor of the CPU has no dimension: a call passes
+        its number to the kernel.
+        """
+        kind, scalar = ours(dtype), None
+        with as_runtime_errors():
+            if is_cpu:
+                scalar = self.definition.define_scalar(_passed(kind))
+                tensor = full([], scalar, kind, fusion=self.ours)
+            else:
+                if isinstance(contiguity, list | tuple) and shape is not None:
+                    contiguity, stride_order = _repeated_first(shape, contiguity, stride_order)
+                tensor = self.definition.define_tensor(
+                    shape,
+                    contiguity,
+                    kind,
+                    stride_order=stride_order,
+                    sizes=sizes,
+                    strides=strides,
+                    static_sizes=static_sizes,
+                )
+        made = self.wrapped(tensor)
+        assert isinstance(made, TensorView)
+        self._inputs.append(Input(made, tensor if scalar is None else scalar))
+        said = text.declaration(made, is_cpu)
+        self.record([made], [], said, is_input=True)
+        if not is_cpu:
+            self._counts["c"] += sum(
+                not isinstance(axis.extent, Const) for axis in tensor.shape_axes
+            )
+        return made
+
+    def define_scalar(self, value: Any = None, dtype: DataType | None = None) -> Val:
+        """A scalar input, `define_scalar(dtype=Double)`, or a constant, `define_scalar(value)`."""
+        if isinstance(value, DataType):
+            value, dtype = None, value
+        with as_runtime_errors():
+            if value is None:
+                kind = ours(dtype or DataType.Double) or Type.Double
+                made = self.wrapped(self.definition.define_scalar(_passed(kind)))
+                self._inputs.append(Input(made, made.value))
+                said = DataType.Double if dtype is None else dtype
+            else:
+                kind = None if dtype is None else ours(dtype)
+                made = self.wrapped(self.definition.define_scalar(value, dtype=kind))
+                said = theirs(made.value.dtype)
+        line = f"fd.define_scalar({text.literal(value)}, dtype=DataType.{said.name})"
+        self.record([made], [], line, is_input=value is None)
+        return made
+
+    def size(self, tensor: TensorView, dim: int) -> Val:
+        """Extent of a dimension."""
+        with as_runtime_errors():
+            found = tensor.value.size(dim)
+        if self.knows(found):
+            return self.wrapped(found)
+        made = self.wrapped(found)
+        said = f"fd.ops.size({tensor.name}, dim={dim % tensor.ndim})"
+        self.record([made], [tensor], said)
+        return made
+
+    def drawn(self) -> tuple[Expr, int]:
+        """Seed and offset of random numbers that have none of their own."""
+        if self._seed is None:
+            self._seed = self.definition.define_scalar(Type.Int)
+        self._draws += 1
+        return self._seed, self._draws
+
+    def skip(self) -> None:
+        """Leave out a tensor's number, as where nvFuser makes two tensors of what is one here."""
+        self._counts["tv"] += 1
+
+    def knows(self, value: Any) -> bool:
+        """Whether a value of warpsmith has its name already."""
+        known = self._known.get(id(value))
+        return known is not None and known.value is value
+
+    def wrapped(self, value: Any) -> Val:
+        """A value of warpsmith under nvFuser's names."""
+        if self.knows(value):
+            return self._known[id(value)]
+        is_tensor = isinstance(value, Tensor)
+        kind = "tv" if is_tensor else "c"
+        made = (TensorView if is_tensor else Val)(value, self, f"{kind}{self._counts[kind]}")
+        self._counts[kind] += 1
+        self._known[id(value)] = made
+        return made
+
+    def record(
+        self, made: Sequence[Val], arguments: Sequence[Any], said: str, *, is_input: bool = False
+    ) -> None:
+        """Keep the statement that defined values."""
+        names = tuple(value.name for value in made)
+        self._lines.append(text.Line(names, text.reads(list(arguments)), said, is_input))
+
+    def _is_plain(self) -> bool:
+        """Whether a call passes just what warpsmith takes: tensors, in its order."""
+        own = self.ours.inputs
+        return len(own) == len(self._inputs) and all(
+            each.passed is each.val.value is value and isinstance(value, Tensor)
+            for each, value in zip(self._inputs, own, strict=True)
+        )
+
+    def arranged(self, inputs: Sequence[Any]) -> list[Any]:
+        """What a call passes as warpsmith takes it: lists of scalars as scalars, numbers of tensors
+        of the CPU, and a seed, in warpsmith's order.
+        """
+        if self._is_plain():
+            return list(inputs)
+        given: list[Any] = []
+        for value in inputs:
+            given += value if isinstance(value, list | tuple) else [value]
+        if len(given) != len(self._inputs):
+            return given  # what is wrong is said where arguments are bound
+        passed = {
+            id(each.passed): _number(value) if each.passed is not each.val.value else value
+            for each, value in zip(self._inputs, given, strict=True)
+        }
+        return [
+            drawn_seed() if each is self._seed else passed[id(each)] for each in self.ours.inputs
+        ]
+
+
+def _repeated_first(
+    shape: Sequence[int], flags: Sequence[Any], order: Sequence[int]
+) -> tuple[list[Any], Sequence[int]]:
+    """Contiguity and ranks with dimensions of which nothing is said as the slowest ones.
+
+    Of more than one element they are repeated, and are between no others in memory.
+    """
+    rank = len(shape)
+    if rank != len(flags) or None not in flags:
+        return list(flags), order
+    ranks = list(order) or [rank - 1 - d for d in range(rank)]
+    places = sorted(range(rank), key=lambda d: -ranks[d])
+    said = dict(zip(places, flags, strict=True))
+    repeated = [d for d in places if said[d] is None and shape[d] != 1]
+    if not repeated:
+        return list(flags), order
+    places = [*repeated, *(d for d in places if d not in repeated)]
+    ranks = [rank - 1 - places.index(d) for d in range(rank)]
+    is_usual = places == list(range(rank))
+    return [False if d in repeated else said[d] for d in places], () if is_usual else ranks
+
+
+def _number(value: Any) -> Any:
+    """What a tensor of the CPU without dimensions holds."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def drawn_seed() -> int:
+    """A seed from PyTorch's generator, which `torch.manual_seed` sets."""
+    import torch
+
+    return int(torch.randint(0, 2**62, (1,)).item())
+
+
+def _passed(dtype: Type) -> Type:
+    """The type of a scalar as calls pass it."""
+    if dtype is Type.Index:
+        return Type.Int
+    return Type.Double if dtype.is_narrow else dtype
+
+
+class FusionGuard:
+    """Makes a fusion the one that operations without operands belong to."""
+
+    def __init__(self, fusion: Fusion) -> None:
+        self._token: Token[Fusion | None] = _CURRENT.set(fusion)
+
+    def leave(self) -> None:
+        """The fusion before is the current one again."""
+        _CURRENT.reset(self._token)
+
+
+def current() -> Fusion:
+    """The fusion that is being defined.
+
+    Raises:
+        FusionError: WS0191 outside of `with FusionDefinition()`.
+    """
+    fusion = _CURRENT.get()
+    if fusion is None:
+        raise FusionError(
+            "there is no fusion that is being defined",
+            code="WS0191",
+            remedy="define operations inside of `with FusionDefinition() as fd:`",
+        )
+    return fusion
+
+
+def fusion_of(arguments: Sequence[Any]) -> Fusion:
+    """The fusion of the first value among some arguments; else the current one."""
+    for value in arguments:
+        for each in value if isinstance(value, list | tuple) else (value,):
+            if isinstance(each, Val):
+                assert isinstance(each.fusion, Fusion)
+                return each.fusion
+    return current()
+
+
+def define_tensor(*args: Any, **kwargs: Any) -> TensorView:
+    """An input tensor of the current fusion; see `Fusion.define_tensor`."""
+    return current().define_tensor(*args, **kwargs)
+
+
+def define_scalar(*args: Any, **kwargs: Any) -> Val:
+    """A scalar input, or a constant, of the current fusion; see `Fusion.define_scalar`."""
+    return current().define_scalar(*args, **kwargs)
+
+
+def translate_fusion(fusion: Fusion) -> str:
+    """A fusion as Python."""
+    return fusion.text()

@@ -1,0 +1,126 @@
+"""The kernels behind a fusion, looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.launches import CallPlan
+from warpsmith.errors import WarpsmithError
+from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Reduction
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.lower.pipeline import lower
+from warpsmith.ops.liveness import remove_dead
+from warpsmith.schedule import caches, inline, propagate
+from warpsmith.targets.known import KNOWN
+
+_SCHEDULERS = {
+    "pointwise": SchedulerType.pointwise,
+    "reduction": SchedulerType.reduction,
+    "inner_persistent": SchedulerType.inner_persistent,
+    "outer_persistent": SchedulerType.outer_persistent,
+    "inner_outer": SchedulerType.inner_outer_persistent,
+    "matmul": SchedulerType.matmul,
+    "matmul_by_threads": SchedulerType.matmul,
+}
+"""nvFuser's name of each scheduler that it has, too."""
+
+
+def store_apart(fusion: Any) -> None:
+    """Reduce in registers what nvFuser reduces as it stores it: the results that are reductions.
+
+    A result then copies what was reduced, in the same loops.
+    """
+    for output in fusion.outputs:
+        made = output.value.definition
+        if isinstance(made, Reduction) and len(made.outputs) == 1:
+            reduced = caches.cache_before(output.value)
+            propagate.parallelize_like(reduced, -1, [output.value])
+            inline.inline_most(fusion, [reduced])
+
+
+def cuda_of_schedule(definition: FusionDefinition) -> str:
+    """CUDA of a fusion's kernel by the schedule that was laid, for 32-bit indices."""
+    draft = definition.fusion.draft()
+    remove_dead(draft)
+    store_apart(draft)
+    target = KNOWN[0]
+    return cuda_text(lower(draft, "kernel", DataType.Int32, target=target), target)
+
+
+def cuda_of_call(definition: FusionDefinition, inputs: Sequence[Any]) -> str:
+    return "\n".join(launch.compiled.cuda for launch in _planned(definition, inputs).launches)
+
+
+def forms_of_call(definition: FusionDefinition, inputs: Sequence[Any]) -> str:
+    return _forms(_planned(definition, inputs))
+
+
+def forms_of_last_call(definition: FusionDefinition) -> str:
+    plan = _executable(definition).last_plan
+    return "" if plan is None else _forms(plan)
+
+
+def is_planned(definition: FusionDefinition, inputs: Sequence[Any]) -> bool:
+    """Whether a call of the same types and ranks was made."""
+    executable = _executable(definition)
+    return executable.last_plan is not None and executable.takes(inputs)
+
+
+def schedulers_of(
+    definition: FusionDefinition, inputs: Sequence[Any]
+) -> tuple[list[SchedulerType], str]:
+    """Which scheduler takes all of a call, and if none does, why."""
+    try:
+        segments = _planned(definition, inputs, fresh=True).segments
+    except WarpsmithError as error:
+        return [], str(error)
+    if len(segments) != 1:
+        return [], f"the program is cut into {len(segments)} kernels"
+    (candidate,) = (each.candidate for each in segments)
+    if candidate is None or candidate.scheduler not in _SCHEDULERS:
+        return [], "nvFuser has no such scheduler"
+    return [_SCHEDULERS[candidate.scheduler]], ""
+
+
+def refusals_of(definition: FusionDefinition, inputs: Sequence[Any]) -> dict[str, str]:
+    """What each scheduler says against a call, by warpsmith's names of schedulers."""
+    try:
+        segments = _planned(definition, inputs, fresh=True).segments
+    except WarpsmithError:
+        return {}
+    said: dict[str, str] = {}
+    for segment in segments:
+        said.update(segment.candidate.refusals if segment.candidate is not None else ())
+    return said
+
+
+def parameters_of(definition: FusionDefinition, inputs: Sequence[Any]) -> object:
+    """What the scheduler of a call's kernel chose."""
+    return [launch.params for launch in _planned(definition, inputs, fresh=True).launches]
+
+
+def _forms(plan: CallPlan) -> str:
+    return "\n".join(kernel_text(launch.compiled.kernel) for launch in plan.launches)
+
+
+def _planned(
+    definition: FusionDefinition, inputs: Sequence[Any], *, fresh: bool = False
+) -> CallPlan:
+    return _executable(definition, fresh=fresh).plan_for(inputs)
+
+
+def _executable(definition: FusionDefinition, *, fresh: bool = False) -> Executable:
+    """What calls of the fusion use; or one of a copy of it, which leaves it as it is."""
+    if not fresh:
+        found = definition.executable()
+        assert isinstance(found, Executable)
+        return found
+    draft = definition.fusion.draft()
+    remove_dead(draft)
+    return Executable(draft)

@@ -1,0 +1,74 @@
+"""How a function of warpsmith's values becomes an operation of `nvfuser_direct.ops`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from warpsmith.frontends.nvfuser_direct import text
+from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion, fusion_of
+from warpsmith.frontends.nvfuser_direct.values import bare
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
+
+Function = Callable[..., Any]
+
+
+def operation(function: Function) -> Function:
+    """The function, for nvFuser's values, with a line in the text of the fusion.
+
+    A parameter `fusion` is no argument: it gets the fusion that the operands belong to.
+    """
+    signature = inspect.signature(function)
+    takes_fusion = "fusion" in signature.parameters
+    shown = [each for each in signature.parameters.values() if each.name != "fusion"]
+    visible = signature.replace(parameters=shown)
+    name = function.__name__
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = visible.bind(*args, **kwargs).arguments
+        fusion = fusion_of(list(given.values()))
+        rest = {"fusion": fusion} if takes_fusion else {}
+        with as_runtime_errors():
+            made = function(**{key: bare(value) for key, value in given.items()}, **rest)
+        return _kept(fusion, name, visible, given, made)
+
+    call.__signature__ = visible  # type: ignore[attr-defined]  # as inspect documents it
+    return call
+
+
+def _kept(
+    fusion: Fusion, name: str, visible: inspect.Signature, given: dict[str, Any], made: Any
+) -> Any:
+    """The results under nvFuser's names, and their line; none where all of them were there."""
+    several = isinstance(made, tuple | list)
+    values = [_value(each) for each in (made if several else [made])]
+    is_new = not all(map(fusion.knows, values))
+    results = [fusion.wrapped(each) for each in values]
+    if is_new:
+        said = text.call(name, visible.parameters, given, results)
+        fusion.record(results, list(given.values()), said)
+    return tuple(results) if several else results[0]
+
+
+def _value(made: object) -> Any:
+    assert isinstance(made, TensorView | Expr)
+    return made
+
+
+def named(name: str, parameters: str, function: Function) -> Function:
+    """An operation that is a function of warpsmith, with nvFuser's names of its arguments."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = parameters.split()
+
+    def by_name(**given: Any) -> Any:
+        return function(*(given[each] for each in names))
+
+    by_name.__name__ = by_name.__qualname__ = name
+    by_name.__doc__ = function.__doc__
+    by_name.__signature__ = inspect.Signature([inspect.Parameter(each, kind) for each in names])  # type: ignore[attr-defined]  # as inspect documents it
+    return operation(by_name)

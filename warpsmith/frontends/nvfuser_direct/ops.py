@@ -1,0 +1,168 @@
+"""`nvfuser_direct.ops`: every operation of nvFuser, by its name, with its arguments' names.
+
+What warpsmith computes otherwise, or has under another name, is a function, here or in
+`composites`, `factories` and `reductions`; all others are those of `warpsmith.ops`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from warpsmith import ops as own
+from warpsmith.frontends.nvfuser_direct.arguments import extent, number
+from warpsmith.frontends.nvfuser_direct.composites import *  # noqa: F403  # its __all__
+from warpsmith.frontends.nvfuser_direct.composites import __all__ as _composites
+from warpsmith.frontends.nvfuser_direct.factories import *  # noqa: F403  # its __all__
+from warpsmith.frontends.nvfuser_direct.factories import __all__ as _factories
+from warpsmith.frontends.nvfuser_direct.failures import unsupported
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.operation import named, operation
+from warpsmith.frontends.nvfuser_direct.reductions import *  # noqa: F403  # its __all__
+from warpsmith.frontends.nvfuser_direct.reductions import __all__ as _reductions
+from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+
+UNARY = (
+    "abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh erf erfc erfcinv erfinv exp "
+    "exp2 expm1 floor frac isfinite isinf isnan isneginf isposinf isreal lgamma log log10 log1p "
+    "log2 logical_not neg reciprocal relu round rsqrt segment_set set sigmoid sign signbit silu "
+    "sin sinh sqrt tan tanh trunc"
+)
+BINARY = (
+    "add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor div eq "
+    "fmod gcd ge gt le logical_and logical_or logical_right_shift lt maximum minimum mod mul ne "
+    "nextafter pow remainder sub truediv"
+)
+OTHERS = {
+    "addcmul": "x t1 t2 value",
+    "broadcast": "arg is_broadcast_dim",
+    "cast": "arg dtype",
+    "expand": "arg shape",
+    "gather": "arg index dim",
+    "index_select": "arg index dim",
+    "lerp": "start end weight",
+    "matmul": "a b",
+    "permute": "arg dims",
+    "scatter": "arg1 index src dim",
+    "select": "arg index dim",
+    "stride_order": "arg stride_order",
+    "take_along_axis": "arg index dim",
+    "threshold": "x thr value",
+    "where": "cond a b",
+}
+
+SAME = {
+    **dict.fromkeys(UNARY.split(), "x"),
+    **dict.fromkeys(BINARY.split(), "lhs rhs"),
+    **OTHERS,
+}
+"""Operations that are warpsmith's own, and the names of their arguments."""
+
+_SAME = {name: named(name, words, getattr(own, name)) for name, words in SAME.items()}
+
+
+HERE = "broadcast_in_dim cat clamp imag pad real reshape shape size slice squeeze triu"
+"""Operations that are functions of this file."""
+
+
+def size(arg: TensorView, dim: int) -> Val:
+    """Extent of a dimension."""
+    return arg.fusion.size(arg, dim)
+
+
+def shape(arg: TensorView) -> list[Val]:
+    """Extents of all dimensions."""
+    return arg.shape()
+
+
+@operation
+def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
+    """`x` between `min` and `max`, of which one may be absent."""
+    return own.clamp(x, min, max)
+
+
+@operation
+def real(x: Any) -> Any:
+    """The real part: numbers are real here."""
+    return own.set(x)
+
+
+@operation
+def imag(x: Any) -> Any:
+    """The imaginary part, which no number here has."""
+    raise unsupported("ops.imag", f"{x.name} of type {x.dtype.name} is real")
+
+
+@operation
+def triu(arg: Any, diagonal: Any = 0) -> Any:
+    """The elements on and above a diagonal, and 0 below."""
+    return own.triu(arg, diagonal)
+
+
+@operation
+def broadcast_in_dim(
+    arg: Any, shape: Sequence[Any], broadcast_dims: Sequence[int], *, fusion: Fusion
+) -> Any:
+    """A tensor of shape `shape` whose dimension `broadcast_dims[d]` is dimension `d` of `arg`."""
+    if len(shape) > arg.rank:
+        fusion.skip()
+    return own.broadcast_in_dim(arg, [extent(each) for each in shape], broadcast_dims)
+
+
+@operation
+def reshape(arg: Any, new_shape: Sequence[Any]) -> Any:
+    """The elements in another shape."""
+    return own.reshape(arg, [extent(each) for each in new_shape])
+
+
+@operation
+def squeeze(arg: Any, dims: Any, squeeze_expanded: bool = False) -> Any:
+    """The tensor without some dimensions of extent 1, or repeated ones."""
+    return own.squeeze(arg, dims, squeeze_expanded)
+
+
+@operation
+def slice(
+    arg: Any,
+    start_indices: Sequence[Any],
+    end_indices: Sequence[Any],
+    strides: Any = None,
+    manual_normalization: bool = False,
+) -> Any:
+    """Of each dimension the elements from a start on, below an end, a stride apart."""
+    steps = None if strides is None else [int(number(each)) for each in strides]
+    return own.slice(arg, start_indices, end_indices, steps, bool(manual_normalization))
+
+
+@operation
+def pad(arg: Any, pad_widths: Sequence[Any], value: Any = None) -> Any:
+    """So many elements more before and behind, from the last dimension on."""
+    return own.pad(arg, [extent(each) for each in pad_widths], 0 if value is None else value)
+
+
+@operation
+def cat(tensors: Sequence[Any], dim: int = 0, manual_padding: bool = False) -> Any:
+    """Tensors behind each other along a dimension."""
+    return own.cat(tensors, dim, manual_padding)
+
+
+_FOUR_BITS = "floats of 4 bits, and scales of blocks of them, are Blackwell's"
+LACKING = {
+    "cutlass_nvfp4_grouped_mm": _FOUR_BITS,
+    "nv_block_quantize": _FOUR_BITS,
+    "nv_grouped_block_quantize": _FOUR_BITS,
+    "preprocess_grouped_matmul_input_sf": _FOUR_BITS,
+}
+"""Operations of nvFuser that are not here, and why."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SAME:
+        return _SAME[name]
+    if name in LACKING:
+        raise unsupported(f"ops.{name}", LACKING[name])
+    raise AttributeError(f"module 'nvfuser_direct.ops' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*_SAME, *LACKING, *HERE.split(), *_composites, *_factories, *_reductions])

@@ -1,0 +1,310 @@
+"""Values of a fusion under nvFuser's names: scalars, tensors, their axes and definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Protocol
+
+from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.frontends.nvfuser_direct.enums import (
+    CacheOp,
+    DataType,
+    LoadStoreOpType,
+    MemoryType,
+    ParallelType,
+    ours,
+    theirs,
+)
+from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors, unsupported
+from warpsmith.frontends.tensor import Tensor
+from warpsmith.ir import scalar
+from warpsmith.ir.domains import IterDomain as Domain
+from warpsmith.schedule import transforms
+
+
+class Owner(Protocol):
+    """The fusion that values belong to, as far as they ask it."""
+
+    definition: FusionDefinition
+
+    @property
+    def ours(self) -> Any:
+        """The program of warpsmith."""
+
+    def wrapped(self, value: Any) -> Val:
+        """A value of warpsmith under nvFuser's names."""
+
+    def size(self, tensor: TensorView, dim: int) -> Val:
+        """Extent of a dimension."""
+
+
+class Statement:
+    """Whatever a fusion consists of."""
+
+
+class Val(Statement):
+    """A scalar of a fusion, or (`TensorView`) a tensor.
+
+    Attributes:
+        value: what it is in warpsmith.
+        fusion: which one it belongs to.
+        name: in the text of the fusion: `tv0`, `c3`.
+    """
+
+    __slots__ = ("fusion", "name", "value")
+
+    def __init__(self, value: Any, fusion: Owner, name: str) -> None:
+        self.value = value
+        self.fusion = fusion
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Val) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+    __repr__ = __str__
+
+    def is_symbolic(self) -> bool:
+        """Whether only a call knows the value."""
+        return not isinstance(self.value, scalar.Const)
+
+    def is_tensor(self) -> bool:
+        return False
+
+    def definition(self) -> Expr | None:
+        """The operation that computes it; None for inputs and for scalars."""
+        return None
+
+    def uses(self) -> list[Expr]:
+        """The operations that read it, as far as they are of tensors."""
+        found = [
+            operation
+            for operation in self.fusion.ours.operations
+            if any(each is self.value for each in operation.inputs)
+        ]
+        return [Expr(operation, self.fusion) for operation in found]
+
+
+class Expr(Statement):
+    """An operation of a fusion."""
+
+    def __init__(self, operation: Any, fusion: Owner) -> None:
+        self._operation = operation
+        self._fusion = fusion
+
+    def input(self, index: int) -> Val:
+        return self._fusion.wrapped(tuple(self._operation.inputs)[index])
+
+    def output(self, index: int) -> Val:
+        return self._fusion.wrapped(tuple(self._operation.outputs)[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Expr) and self._operation is other._operation
+
+    def __hash__(self) -> int:
+        return id(self._operation)
+
+    def __str__(self) -> str:
+        return repr(self._operation)
+
+
+class TensorDomain(Statement):
+    """The axes of a tensor, or its loops."""
+
+    def __init__(self, domains: Sequence[Domain]) -> None:
+        self._domains = tuple(domains)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(repr, self._domains))}]"
+
+
+class IterDomain(Statement):
+    """An axis of a tensor, or one of its loops."""
+
+    __slots__ = ("_tensor", "domain")
+
+    def __init__(self, tensor: TensorView, domain: Domain) -> None:
+        self._tensor = tensor
+        self.domain = domain
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IterDomain) and self.domain is other.domain
+
+    def __hash__(self) -> int:
+        return id(self.domain)
+
+    def __str__(self) -> str:
+        return repr(self.domain)
+
+    def is_reduction(self) -> bool:
+        return self.domain.is_reduction
+
+    def extent(self) -> Val:
+        return self._tensor.fusion.wrapped(self.domain.extent)
+
+    def parallelize(self, parallel_type: ParallelType) -> None:
+        """Bind the loop.
+
+        One of a copy by TMA that threads are to ask for stays serial: one thread asks for all.
+        """
+        kind, tensor = ours(parallel_type), self._tensor.value
+        if kind.is_block and tensor.copied_by.is_tma:
+            return
+        with as_runtime_errors():
+            transforms.bind(tensor, self.domain, kind)
+
+
+class TensorView(Val):
+    """A tensor of a fusion."""
+
+    __slots__ = ()
+    value: Tensor
+
+    def __str__(self) -> str:
+        return f"{self.value.name}_{self.value.dtype.value}{self.domain()}"
+
+    __repr__ = __str__
+
+    def is_symbolic(self) -> bool:
+        return True
+
+    def is_tensor(self) -> bool:
+        return True
+
+    def definition(self) -> Expr | None:
+        made = self.value.definition
+        return None if made is None else Expr(made, self.fusion)
+
+    @property
+    def ndim(self) -> int:
+        return self.value.rank
+
+    def size(self, dim: int) -> Val:
+        """Extent of a dimension."""
+        return self.fusion.size(self, dim)
+
+    def shape(self) -> list[Val]:
+        """Extents of all dimensions."""
+        return [self.fusion.size(self, dim) for dim in range(self.ndim)]
+
+    def dtype(self) -> DataType:
+        return theirs(self.value.dtype)
+
+    def has_root(self) -> bool:
+        return self.value.has_root()
+
+    def domain(self) -> TensorDomain:
+        return TensorDomain(self.value.domain())
+
+    def get_logical_domain(self) -> list[IterDomain]:
+        return self._axes(self.value.get_logical_domain())
+
+    def get_loop_domain(self) -> list[IterDomain]:
+        return self._axes(self.value.get_loop_domain())
+
+    def get_root_domain(self) -> list[IterDomain]:
+        return self._axes(self.value.get_root_domain())
+
+    def cache_after(
+        self,
+        op_type: LoadStoreOpType = LoadStoreOpType.set,
+        cache_op: CacheOp = CacheOp.unspecified,
+        propagate_allocation_domain: bool = True,
+        cached_uses: Iterable[TensorView] = (),
+    ) -> TensorView:
+        """Copy the tensor into a new one that its users (or `cached_uses`) read; returns it."""
+        readers = [user.value for user in cached_uses]
+        with as_runtime_errors():
+            made = self.value.cache_after(
+                ours(op_type), ours(cache_op), propagate_allocation_domain, readers
+            )
+        return self._made(made)
+
+    def cache_before(self, op_type: LoadStoreOpType = LoadStoreOpType.set) -> TensorView:
+        """Let a new tensor take over the definition; this one becomes a copy of it."""
+        with as_runtime_errors():
+            return self._made(self.value.cache_before(ours(op_type)))
+
+    def set_memory_type(self, memory_type: MemoryType) -> None:
+        with as_runtime_errors():
+            self.value.set_memory_type(ours(memory_type))
+
+    def split(self, axis: int, factor: int | Val, inner_split: bool = True) -> TensorView:
+        """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""
+        with as_runtime_errors():
+            self.value.split(axis, bare(factor), inner_split)
+        return self
+
+    def inner_split(self, axis: int, factor: int | Val) -> TensorView:
+        return self.split(axis, factor)
+
+    def outer_split(self, axis: int, factor: int | Val) -> TensorView:
+        return self.split(axis, factor, inner_split=False)
+
+    def merge(self, axis_o: int, axis_i: int | None = None) -> TensorView:
+        """Join two loops, by default a loop and the next one."""
+        with as_runtime_errors():
+            self.value.merge(axis_o, axis_i)
+        return self
+
+    def reorder(self, old2new: Mapping[int, int]) -> TensorView:
+        """Move loops to new positions; the others keep their order."""
+        with as_runtime_errors():
+            self.value.reorder(old2new)
+        return self
+
+    def swizzle(self, x: int, y: int) -> TensorView:
+        raise unsupported(
+            "TensorView.swizzle",
+            "shared memory is permuted as a whole, and not loops of it",
+            "use set_swizzle of warpsmith's own tensors",
+        )
+
+    def swizzle1d(self, x: int, parallel_type: ParallelType) -> TensorView:
+        raise unsupported("TensorView.swizzle1d", "it hands work to several GPUs in turns")
+
+    def rfactor(self, axes: Sequence[int]) -> TensorView | tuple[TensorView, ...]:
+        """Reduce some loops in a new producer, and return it; three of them for Welford."""
+        with as_runtime_errors():
+            made = self.value.rfactor(axes)
+        return tuple(map(self._made, made)) if isinstance(made, tuple) else self._made(made)
+
+    def set_allocation_domain(
+        self, ids: Sequence[IterDomain], new_contiguity: object = True
+    ) -> None:
+        """Lay shared memory out by these loops, or axes that loops are made from; fastest last."""
+        with as_runtime_errors():
+            self.value.set_allocation_domain([each.domain for each in ids])
+
+    def set_device_mesh(self, mesh: object) -> None:
+        raise unsupported("TensorView.set_device_mesh", "a fusion runs on one GPU")
+
+    def axis(self, index: int) -> IterDomain:
+        """A loop, to be bound or looked at."""
+        with as_runtime_errors():
+            return IterDomain(self, self.value.axis(index).domain)
+
+    def _axes(self, domains: Iterable[Domain]) -> list[IterDomain]:
+        return [IterDomain(self, domain) for domain in domains]
+
+    def _made(self, tensor: Any) -> TensorView:
+        made = self.fusion.wrapped(tensor)
+        assert isinstance(made, TensorView)
+        return made
+
+
+def bare(value: object) -> Any:
+    """What an argument is in warpsmith: values and members of enumerations, also in sequences."""
+    if isinstance(value, Val):
+        return value.value
+    if isinstance(value, Enum):
+        return ours(value)
+    if isinstance(value, list | tuple):
+        return [bare(each) for each in value]
+    return value
