@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import warpsmith
+from warpsmith.engine.lowered import Compiled
 from warpsmith.errors import ArgumentError, DefinitionError, WarpsmithError
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.tools.texts import kernel_source
@@ -40,14 +41,36 @@ def explain_function(
     Raises ArgumentError and DefinitionError for a function or an argument that cannot be used, and
     KnobError for a target that is not known.
     """
-    values = [parse_argument(text) for text in arguments]
-    function = load_function(place)
-    fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
-    compiled = fused.lower(*values).compile(target=target)
+    compiled = _compiled(place, arguments, target)
     parts = [compiled.explain(sync=with_sync).rstrip("\n")]
     if with_cuda:
         parts += [kernel_source(str(kernel.asm["cuda"])) for kernel in compiled.kernels]
     return "\n\n".join(parts)
+
+
+def write_page(path: Path, place: str, arguments: Sequence[str], *, target: str | None) -> str:
+    """Write the page of a function; returns what is to be said of it. Raises as above, and
+    ArgumentError where the file cannot be written.
+    """
+    title = f"{place.rpartition(':')[2]}({', '.join(arguments)})"
+    text = _compiled(place, arguments, target).explain_html(title)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as failure:
+        raise ArgumentError(
+            f"the page {path} cannot be written: {failure.strerror or failure}",
+            code="WS0354",
+            remedy="name a file in a directory that can be written",
+        ) from None
+    return f"wrote {path}: {len(text):,} bytes"
+
+
+def _compiled(place: str, arguments: Sequence[str], target: str | None) -> Compiled:
+    values = [parse_argument(text) for text in arguments]
+    function = load_function(place)
+    fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
+    compiled: Compiled = fused.lower(*values).compile(target=target)
+    return compiled
 
 
 def parse_argument(text: str) -> Any:
