@@ -19,6 +19,7 @@ from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
 from warpsmith.engine.autotune import recall
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
+from warpsmith.engine.progress import counted
 from warpsmith.engine.room import check_room
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
@@ -305,17 +306,20 @@ def _launches(
     """
     new = [planned for planned in segments if not planned.kernels and not planned.names]
     first: list[Launch | None] = []  # so that no kernel is forgotten before all are there
-    if len(new) > 1:
-        turn = Lock()
+    with counted(len(new), knobs) as finished:
+        if len(new) > 1:
+            turn = Lock()
 
-        def compiled(planned: PlannedSegment) -> Launch | None:
-            with taken(turn):
-                return _launch(0, planned, problem, index_type, knobs)
+            def compiled(planned: PlannedSegment) -> Launch | None:
+                with taken(turn):
+                    launch = _launch(0, planned, problem, index_type, knobs)
+                finished()
+                return launch
 
-        with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
-            waiting = [pool.submit(copy_context().run, compiled, planned) for planned in new]
-            first += [future.result() for future in waiting]
-    made = [_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments)]
+            with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
+                waiting = [pool.submit(copy_context().run, compiled, planned) for planned in new]
+                first += [future.result() for future in waiting]
+        made = [_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments)]
     return [launch for launch in made if launch is not None]
 
 
