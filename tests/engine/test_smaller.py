@@ -56,9 +56,9 @@ def test_the_simulator_runs_the_same_kernel_in_little_time(
     memory = Memory()
     for name, array, defined in arrays_of(found):
         memory.add(name, array, defined=defined)
-    _, outcome = memory.trace(found.launch, {}, 6_000_000)
+    _, outcome = memory.trace(found.launch, {}, 4_000_000)
     assert [bytes(each["message"]) for each in outcome.findings] == []
-    assert 0 < outcome.statistics["instructions"] < 6_000_000
+    assert 0 < outcome.statistics["instructions"] < 4_000_000
 
 
 def test_a_kernel_of_rows_that_stay_whole_keeps_its_columns() -> None:

@@ -42,6 +42,7 @@ _STEP: Final = 64
 """What a dimension is cut down by multiples of, where it is longer."""
 
 _MOVED: Final = 16
+"""Terms of products that take the simulator as long as an element that is moved, roughly."""
 
 _GROUPS: Final = 3
 """Different extents of which all combinations are tried."""
@@ -198,7 +199,7 @@ def _array(info: Any, sizes: Mapping[int, int]) -> np.ndarray[Any, Any]:
     shape = [sizes.get(extent, extent) for extent in info.shape]
     strides = [0] * len(shape)
     old = new = 1
-    for d in sorted(range(len(shape)), key=lambda d: (info.strides[d], d == 0)):
+    for d in sorted(range(len(shape)), key=info.strides.__getitem__):
         if info.strides[d] == 0 or info.shape[d] == 1:
             continue
         gap = info.strides[d] - old

@@ -19,6 +19,7 @@ from warpsmith.engine.lowered import Compiled
 from warpsmith.knobs import current
 from warpsmith.tools.cli import app
 from warpsmith.tools.page.door import page_of
+from warpsmith.tools.page.listing import where
 from warpsmith.tools.page.markup import joined, tag
 from warpsmith.tools.page.program import size_text
 from warpsmith.tools.page.sources import sources_of
@@ -222,6 +223,20 @@ def test_markup_escapes_all_but_markup() -> None:
 )
 def test_sizes_have_three_digits(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [
+        ([], ""),
+        ([12], "12"),
+        ([5, 6, 7, 9], "5-7,9"),
+        ([1, 3, 5, 7, 9, 11], "1...11"),
+        ([100, 102, 104], "100,102,104"),
+    ],
+)
+def test_numbers_of_lines_are_short(numbers: list[int], text: str) -> None:
+    assert where(tuple(("a.py", number) for number in numbers)) == text
 
 
 def test_sources_are_the_functions_around_lines(tmp_path: Path) -> None:

@@ -8,6 +8,9 @@ from warpsmith.engine.origins import CudaLine
 from warpsmith.tools.page.markup import Markup, tag
 from warpsmith.tools.page.sources import Lines, Source
 
+_SIGNS = 11
+"""Of the numbers of lines beside a line of CUDA."""
+
 
 class Names:
     """What the page calls lines of files: `f0-12` is line 12 of the first file."""
@@ -44,11 +47,15 @@ def _cuda(number: int, line: CudaLine, names: Names) -> Markup:
 
 
 def where(lines: Lines) -> str:
-    """Numbers of lines, few signs wide: `12`, `5, 6`, `5-9`."""
-    numbers = [number for _, number in lines]
-    if len(numbers) <= 2:
-        return ", ".join(map(str, numbers))
-    return f"{min(numbers)}-{max(numbers)}"
+    """Numbers of lines, few signs wide: `12`, `5-9,12`; of many, the first and the last."""
+    runs: list[list[int]] = []
+    for _, number in lines:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    text = ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in runs)
+    return text if len(text) <= _SIGNS else f"{lines[0][1]}...{lines[-1][1]}"
 
 
 def _python(source: Source, names: Names) -> Iterator[Markup]:

@@ -34,9 +34,13 @@
     const found = kept ? related(kept) : [];
     mark("picked", found);
     for (const panel of document.querySelectorAll(".code")) {
-      const first = [...found].find(function (each) {
+      const inside = [...found].filter(function (each) {
         return panel.contains(each);
       });
+      inside.sort(function (one, other) {  // what is there for few lines tells more
+        return one.dataset.lines.length - other.dataset.lines.length;
+      });
+      const first = inside[0];
       if (!first || panel.contains(kept)) continue;
       const below = first.getBoundingClientRect().top - panel.getBoundingClientRect().top;
       panel.scrollTop += below - panel.clientHeight / 3;

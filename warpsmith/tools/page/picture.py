@@ -42,7 +42,7 @@ def picture(graph: ProgramGraph, titles: Sequence[str], references: Mapping[str,
         *(_band(number, placed, layers, bands[number], wide) for number in bands),
         tag(
             "g",
-            *_moved(shift, placed, nodes, references),
+            *_nodes(placed, nodes, references),
             transform=f"translate({shift:.1f} {MARGIN})",
         ),
         *(_title(titles[number], placed, layers, bands[number][0]) for number in bands),
@@ -131,8 +131,8 @@ def _title(title: str, placed: Picture, layers: Mapping[str, int], first: int) -
     return tag("text", title, x=MARGIN, y=top + MARGIN - HEAD + 18, class_="title")
 
 
-def _moved(
-    shift: float, placed: Picture, nodes: Mapping[str, Node], references: Mapping[str, str]
+def _nodes(
+    placed: Picture, nodes: Mapping[str, Node], references: Mapping[str, str]
 ) -> Iterator[Markup]:
     yield from (_way(way) for way in placed.ways)
     for key, place in placed.boxes.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from warpsmith.engine.role_facts import RoleRow
 from warpsmith.engine.simulated import Memory
 from warpsmith.engine.smaller import Smaller, arrays_of
+from warpsmith.errors import WarpsmithError
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.sim.isa import Op
 from warpsmith.sim.machine import Launch, Outcome
@@ -21,11 +23,14 @@ from warpsmith.tools.role_spans import barrier_places
 
 Event = dict[str, Any]
 
-BUDGET: Final = 6_000_000
+BUDGET: Final = 4_000_000
 """Instructions of warps that a run may take: some seconds."""
 
 WORK: Final = 2e7
 """Of `Smaller`, what a run may take: a second or two."""
+
+_LESS: Final = 16
+"""By how much less work is tried, once, where a run takes too long."""
 
 _WARPS: Final = 8
 _OF_AGENT: Final = 4
@@ -79,17 +84,24 @@ def timeline_of(found: Iterable[Smaller], roles: Sequence[RoleRow]) -> Timeline 
     none.
     """
     reason = "the kernel serves no sizes that are small enough"
-    for attempt, each in enumerate(found):
+    most = inf
+    for each in found:
+        if each.work > most:
+            continue
         memory = Memory()
         for name, array, defined in arrays_of(each):
             memory.add(name, array, defined=defined)
         scalars = {symbol: each.scalars.get(symbol, 0) for symbol in each.launch.scalars}
-        launch, outcome = memory.trace(each.launch, scalars, BUDGET)
+        try:
+            launch, outcome = memory.trace(each.launch, scalars, BUDGET)
+        except WarpsmithError as failure:
+            return f"the simulator cannot take the kernel: {failure}"
         if not len(outcome.findings):
             return _read(each, launch, outcome, roles)
         reason = _why_not(each, outcome)
-        if attempt == 1:
+        if most < inf:
             break
+        most = each.work / _LESS
     return reason
 
 
