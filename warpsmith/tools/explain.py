@@ -6,15 +6,16 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import warpsmith
-from warpsmith.engine.lowered import Compiled
-from warpsmith.errors import ArgumentError, DefinitionError, WarpsmithError
+from warpsmith.engine.lowered import Compiled, Lowered
+from warpsmith.errors import ArgumentError, InternalError, WarpsmithError
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.tools.texts import kernel_source
 
@@ -38,8 +39,8 @@ def explain_function(
         with_sync: list what orders accesses of memory, with the lines of the kernels.
         target: name of the model to compile for; if absent, the knob `target` decides.
 
-    Raises ArgumentError and DefinitionError for a function or an argument that cannot be used, and
-    KnobError for a target that is not known.
+    Raises WarpsmithError for a function or an argument that cannot be used, with the line of the
+    user's file where one is to blame, and KnobError for a target that is not known.
     """
     compiled = _compiled(place, arguments, target)
     parts = [compiled.explain(sync=with_sync).rstrip("\n")]
@@ -69,8 +70,9 @@ def _compiled(place: str, arguments: Sequence[str], target: str | None) -> Compi
     values = [parse_argument(text) for text in arguments]
     function = load_function(place)
     fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
-    compiled: Compiled = fused.lower(*values).compile(target=target)
-    return compiled
+    with _blamed(Path(place.rpartition(":")[0])):
+        lowered: Lowered = fused.lower(*values)
+    return lowered.compile(target=target)
 
 
 def parse_argument(text: str) -> Any:
@@ -109,13 +111,8 @@ def load_function(place: str) -> Any:
     module = importlib.util.module_from_spec(module_spec)
     sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
     try:
-        module_spec.loader.exec_module(module)
-    except WarpsmithError:
-        raise
-    except Exception as failure:
-        raise DefinitionError(
-            f"{_place(failure, path)} raised {type(failure).__name__}: {failure}", code="WS0140"
-        ) from failure
+        with _blamed(path):
+            module_spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent.resolve()))
     found = getattr(module, name, None)
@@ -129,10 +126,34 @@ def load_function(place: str) -> Any:
     return found
 
 
+@contextmanager
+def _blamed(path: Path) -> Iterator[None]:
+    """What the user's file raises inside names its line; what warpsmith itself does stays as it is.
+
+    Raises:
+        WarpsmithError: WS0140, in place of any other exception of the file, or of what it calls.
+    """
+    try:
+        yield
+    except (WarpsmithError, InternalError):
+        raise
+    except Exception as failure:
+        place = _place(failure, path)
+        if not place:
+            raise
+        raise WarpsmithError(
+            f"{place} raised {type(failure).__name__}: {failure}", code="WS0140"
+        ) from failure
+
+
 def _place(failure: BaseException, path: Path) -> str:
-    """`file:line`, the last line of the user's file that was running."""
+    """`file:line`, the last line of the user's file that was running; empty where none was, or
+    warpsmith itself failed in it.
+    """
     if isinstance(failure, SyntaxError):
         return f"{path}:{failure.lineno}"
     frames = traceback.extract_tb(failure.__traceback__)
+    if frames and Path(frames[-1].filename).is_relative_to(Path(warpsmith.__file__).parent):
+        return ""
     lines = [f.lineno for f in frames if Path(f.filename).resolve() == path.resolve()]
-    return f"{path}:{lines[-1]}" if lines else str(path)
+    return f"{path}:{lines[-1]}" if lines else ""
