@@ -108,8 +108,8 @@ def explain(
         Path | None,
         typer.Option(
             metavar="OUT.html",
-            help="Write a page to this file: the graph, each kernel with a timeline, and its CUDA "
-            "beside the Python that it comes from.",
+            help="Write a page to this file in place of the text: the graph, each kernel with a "
+            "timeline, and its CUDA beside the Python that it comes from.",
         ),
     ] = None,
     target: Annotated[

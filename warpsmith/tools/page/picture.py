@@ -15,7 +15,7 @@ MARGIN = 16.0
 HEAD = 30.0
 """Of a band, over its operations, for the title."""
 
-_ROW = 4
+_ROW = 6
 """Tensors side by side in memory; more are in several rows."""
 
 _HEIGHT = {True: 38.0, False: 24.0}
