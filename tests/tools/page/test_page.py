@@ -13,12 +13,9 @@ from typer.testing import CliRunner
 
 import warpsmith
 from warpsmith import FusionDefinition, ParallelType, ops
-from warpsmith.engine.executable import Executable
 from warpsmith.engine.facts import facts_of
 from warpsmith.engine.lowered import Compiled
-from warpsmith.knobs import current
 from warpsmith.tools.cli import app
-from warpsmith.tools.page.door import page_of
 from warpsmith.tools.page.listing import where
 from warpsmith.tools.page.markup import joined, tag
 from warpsmith.tools.page.program import size_text
@@ -182,9 +179,7 @@ def test_a_schedule_by_hand_has_a_page_without_prices() -> None:
         fd.add_output(y)
         y.split(0, 64)
         y.axis(1).parallelize(ParallelType.block_x)
-    given = [np.zeros(64, np.float32)]
-    executable = Executable(fd.fusion, scheduled=True)
-    root = parsed(page_of(executable.plan_for(given, current()), executable, given))
+    root = parsed(fd.explain_html([np.zeros(64, np.float32)]))
     assert "no time is predicted of a schedule by hand" in words(root)
     assert "Kernel 0: scheduled by hand" in words(root)
     assert classed(root, "timeline")
