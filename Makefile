@@ -1,4 +1,4 @@
-# make demo | test | test-all | check | gpu | bench | docs | format | clean
+# make demo | test | test-all | test-browser | check | gpu | bench | docs | format | clean
 #
 # `make test` is the checks and what protects most for its seconds, within 6 minutes of two cores:
 # every test, with all its cases or with a few that are spread over their values. `make test-all` is
@@ -21,7 +21,7 @@ SOURCES := warpsmith tests examples $(wildcard bench)
 TYPED := warpsmith $(wildcard bench)
 BENCH ?= pointwise reduction compile host
 
-.PHONY: demo test test-all check gpu bench docs format clean .venv
+.PHONY: demo test test-all test-browser check gpu bench docs format clean .venv
 .DEFAULT_GOAL := test
 
 demo: $(BASE)
@@ -32,6 +32,12 @@ test: check
 
 test-all: check
 	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu -m "slow or not slow" tests
+
+# The page of `warpsmith explain --html` in headless Chromium, which `apt-get` installs where there is
+# none. `make test` runs these tests too, and skips them without a browser.
+test-browser: $(DEV)
+	command -v chromium >/dev/null || (apt-get update && apt-get install -y --no-install-recommends chromium)
+	$(PYTHON) -m pytest -q tests/tools/page/test_browser.py
 
 check: $(DEV)
 	$(PYTHON) -m ruff format --check $(SOURCES)

@@ -267,6 +267,14 @@ class Knobs:
     kept_workspaces: int = _knob(
         _COUNT, 256, "Counters in device memory that are kept at zero for the kernels of a stream."
     )
+    progress: bool = _knob(
+        _switch,
+        "switch",
+        True,
+        "Show a bar on standard error, if that is a terminal, while the kernels of a call are "
+        "compiled for more than two seconds.",
+        "on",
+    )
     logs: LogLevel = _knob(
         _one_of("off", "error", "warning", "info", "debug"),
         "warning",

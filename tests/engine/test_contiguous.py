@@ -86,6 +86,6 @@ def test_only_dimensions_without_gaps_are_relied_on(
 ) -> None:
     fd = defined(lambda x: x + 1, 3)
     executable = fd._ready(False)
-    values = {k: int(v) for k, v in executable._binder([array]).values.items()}
+    values = {k: int(v) for k, v in executable.binder([array]).values.items()}
     found = contiguous_dimensions(executable.fusion, values)
     assert {dimension for _, dimension in found} == dimensions

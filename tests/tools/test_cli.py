@@ -181,6 +181,23 @@ def test_a_file_that_fails_is_named_with_its_line(tmp_path: Path, text: str, pla
     assert f"{path}{place}" in result.stderr
 
 
+def test_a_function_that_fails_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "failing.py"
+    path.write_text("def f(x):\n    return helper(x)\n\ndef helper(x):\n    return x.nonsense\n")
+    result = call("explain", f"{path}:f", "float[8]")
+    assert result.exit_code == 2, result.output
+    assert f"error: [WS0140] {path}:5 raised AttributeError: " in result.stderr
+    assert " (at " not in result.stderr  # a line of warpsmith's own
+
+
+def test_a_failure_of_warpsmith_is_not_blamed_on_the_user(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("warpsmith.ops.elementwise.rounded", None)
+    result = call("explain", f"{program}:gate", "bfloat16[4,8]", "bfloat16[4,8]", 0.5)
+    assert isinstance(result.exception, TypeError)
+
+
 def test_cache_is_listed_and_pruned_by_age(program: Path, tmp_path: Path) -> None:
     assert "0 files, 0.00 MiB" in call("cache", "ls").output
     call("explain", f"{program}:plain", "float[64,256]")

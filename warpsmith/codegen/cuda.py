@@ -60,11 +60,13 @@ class Printed:
 
     Attributes:
         places: (number, line from 1 on) of all lines of each statement that has a number.
+        owners: (line, statement) of all lines of the body; one with a body has head and end.
     """
 
     before_name: str
     after_name: str
     places: tuple[tuple[int, int], ...] = ()
+    owners: tuple[tuple[int, Statement], ...] = ()
 
     def named(self, name: str) -> str:
         return f"{self.before_name}{name}{self.after_name}"
@@ -90,6 +92,8 @@ class _Printer:
         self._branches = branches_of(kernel)
         self._lines: list[str] = []
         self._places: list[tuple[int, int]] = []
+        self._owner: Statement | None = None
+        self._owners: list[tuple[int, Statement]] = []
         self._depth = 1
 
     def printed(self) -> Printed:
@@ -113,7 +117,8 @@ class _Printer:
         before, after = f"{prelude}\n{notes}{start}", f"{parameters} {{\n"
         first = (before + after).count("\n") + 1
         places = tuple((number, first + line) for number, line in self._places)
-        return Printed(before, f"{after}{body}\n}}\n", places)
+        owners = tuple((first + line, statement) for line, statement in self._owners)
+        return Printed(before, f"{after}{body}\n}}\n", places, owners)
 
     # --- frame ---------------------------------------------------------------------------------
 
@@ -180,6 +185,8 @@ class _Printer:
             self._line(f"{kind}* const {name} = ({kind}*)(ws_shared + {start});")
 
     def _line(self, text: str) -> None:
+        if self._owner is not None:
+            self._owners.append((len(self._lines), self._owner))
         self._lines.append("  " * self._depth + text)
 
     def _all(self, lines: list[str]) -> None:
@@ -251,6 +258,7 @@ class _Printer:
         value = self._value
         ordering = statement.body[0] if isinstance(statement, ByLane) else statement
         first = len(self._lines)
+        around, self._owner = self._owner, statement
         match statement:
             case Declare(buffer=buffer):
                 self._line(f"{value.registers(buffer)};")
@@ -308,6 +316,7 @@ class _Printer:
                 self._all(cluster_lines(statement, value, team))
             case _:
                 self._all(self._rings.lines(statement, team))
+        self._owner = around
         if ordering.number:
             lines = range(first, len(self._lines))
             self._places += [(ordering.number, line) for line in lines]

@@ -75,13 +75,14 @@ class Executable:
 
     Attributes:
         classes: of sizes that were planned so far, each with its kernel.
+        binder: holds arguments against the definition.
     """
 
     def __init__(self, fusion: Fusion, *, scheduled: bool = False) -> None:
         fusion.check_not_empty()
         self.fusion = fusion
         self._scheduled = scheduled
-        self._binder = Binder(fusion, scheduled=scheduled)
+        self.binder = Binder(fusion, scheduled=scheduled)
         self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
         self._prepared: Recent[_Form, Offers] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
@@ -124,14 +125,14 @@ class Executable:
     def takes(self, inputs: Sequence[object]) -> bool:
         """Whether the arguments fit the definition, as a call would find."""
         try:
-            self._binder(inputs)
+            self.binder(inputs)
         except ArgumentError:
             return False
         return True
 
     def plan_for(self, inputs: Sequence[object], knobs: Knobs | None = None) -> CallPlan:
         """Kernels and launches for these arrays, compiled; nothing is run."""
-        binding = self._binder(inputs)
+        binding = self.binder(inputs)
         return self._plan(binding, knobs or knob_module.current())
 
     @property
@@ -221,7 +222,7 @@ class Executable:
         return known
 
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
-        binding = self._binder(inputs)
+        binding = self.binder(inputs)
         knobs = knob_module.current()
         place = _place(binding, knobs)
         if place == "reference":
@@ -237,7 +238,7 @@ class Executable:
         if knobs.autotune:
             call = self._tuned(binding, call, knobs, inputs, place)
             return OnDevice(binding.fusion, call, place)
-        return OnDevice(binding.fusion, call, place, self._binder.asked(binding.emptied))
+        return OnDevice(binding.fusion, call, place, self.binder.asked(binding.emptied))
 
     def _tuned(
         self,
@@ -272,7 +273,7 @@ class Executable:
 
     def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
         """What the simulator says of each kernel that these arrays launch, and of the results."""
-        binding = self._binder(inputs)
+        binding = self.binder(inputs)
         call = self._plan(binding, knob_module.current())
         return _simulated(binding.fusion, call).verify(inputs, schedules=schedules)
 

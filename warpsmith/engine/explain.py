@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 
 from warpsmith.engine.classes import Classes, launched
-from warpsmith.engine.launches import CallPlan, Launch
-from warpsmith.engine.plan import PlannedSegment
-from warpsmith.engine.role_facts import order_lines, ring_line, ring_rows, role_line, role_rows
+from warpsmith.engine.facts import CallFacts, Choice, LaunchFacts, facts_of
+from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.role_facts import ring_line, role_line
 from warpsmith.engine.sync_facts import sync_lines
-from warpsmith.kernel.reductions import waits_in_order
-from warpsmith.planner.alike import renamed
-from warpsmith.planner.cuts import cuts
-from warpsmith.schedulers.matmul.params import MatmulParams
-from warpsmith.schedulers.problem import Problem
 
 _CUTS_SHOWN = 12
 """Cuts of a program that are explained; those of a model's later layers are like the first ones."""
@@ -27,103 +21,85 @@ def explain_call(call: CallPlan, classes: Classes | None = None, *, sync: bool =
         classes: of sizes that the fusion has met.
         sync: list what orders the accesses of memory, too, with the lines of CUDA.
     """
-    count = len(call.launches)
-    target = call.problem.target
-    made_for = f"made for {target.name} ({target.family.arch})"
-    lines = [f"{count} kernel{'s' if count != 1 else ''}", made_for, *_graph(call)]
-    for number, (planned, launch) in enumerate(launched(call)):
-        inputs, outputs = planned.segment.inputs, planned.segment.outputs
-        lines.append(f"kernel {number}: {', '.join(inputs) or 'nothing'} -> {', '.join(outputs)}")
-        told = _segment(planned, launch, planned.local(call.problem))
-        lines += [renamed(line, planned.names) for line in told]
+    facts = facts_of(call, _CUTS_SHOWN)
+    count = sum(kernel.choice.launch is not None for kernel in facts.kernels)
+    made_for = f"made for {facts.target.name} ({facts.target.family.arch})"
+    lines = [f"{count} kernel{'s' if count != 1 else ''}", made_for, *_cut_lines(facts)]
+    for kernel, (planned, launch) in zip(facts.kernels, launched(call), strict=True):
+        inputs = ", ".join(each.name for each in kernel.reads)
+        outputs = ", ".join(each.name for each in kernel.writes)
+        lines.append(f"kernel {kernel.number}: {inputs or 'nothing'} -> {outputs}")
+        lines += _choice_lines(kernel.choice)
         if launch is not None and classes is not None:
             lines += classes.lines(planned)
         if sync and launch is not None:
-            lines += sync_lines(launch.compiled.kernel, call.problem.target)
+            lines += sync_lines(launch.compiled.kernel, facts.target)
     return "\n".join(lines) + "\n"
 
 
-def _graph(call: CallPlan) -> list[str]:
+def _cut_lines(facts: CallFacts) -> Iterator[str]:
     """What crosses memory between the kernels, and why they are not one."""
-    found = list(cuts(call.segments, call.problem, _CUTS_SHOWN + 1))
-    lines = [line for cut in found[:_CUTS_SHOWN] for line in cut.lines()]
-    if len(found) > _CUTS_SHOWN:
-        lines.append(f"and more cuts: these are the first {_CUTS_SHOWN}")
-    return lines
+    for cut in facts.cuts:
+        yield from cut.lines()
+    if facts.more_cuts:
+        yield f"and more cuts: these are the first {len(facts.cuts)}"
 
 
-def _segment(planned: PlannedSegment, launch: Launch | None, problem: Problem) -> list[str]:
-    candidate = planned.candidate
-    if candidate is None:
-        lines = ["  scheduled by hand"]
+def _choice_lines(choice: Choice) -> Iterator[str]:
+    if not choice.scheduler:
+        yield "  scheduled by hand"
     else:
-        lines = [f"  scheduler   {candidate.scheduler}"]
-        lines += [f"  not {name}: {reason}" for name, reason in candidate.refusals]
-    if launch is None:
-        return [*lines, "  launched    no: there is nothing to compute"]
-    if launch.params is not None:
-        chosen = (f"{f.name}={getattr(launch.params, f.name)}" for f in fields(launch.params))
-        lines.append(f"  parameters  {', '.join(chosen)}")
-    if candidate is not None and (compared := candidate.predicted(problem)):
-        times = (f"{name} {us:.3g} µs" for name, us in compared)
-        lines.append(f"  predicted   {', '.join(times)}")
-    if isinstance(launch.params, MatmulParams):
-        lines += [f"    {line}" for line in str(launch.params).splitlines()]
-    if candidate is not None:
-        lines += [f"  faster      {line}" for line in candidate.advice(problem)]
-    if candidate is not None and (reason := candidate.no_ring(problem)):
-        lines.append(f"  no ring     {reason}")
-    compiled = launch.compiled
-    lines.append(
+        yield f"  scheduler   {choice.scheduler}"
+        yield from (f"  not {name}: {reason}" for name, reason in choice.refusals)
+    if choice.launch is None:
+        yield "  launched    no: there is nothing to compute"
+        return
+    if choice.parameters:
+        yield f"  parameters  {', '.join(f'{name}={value}' for name, value in choice.parameters)}"
+    if choice.compared:
+        yield f"  predicted   {', '.join(f'{name} {us:.3g} µs' for name, us in choice.compared)}"
+    yield from (f"    {line}" for line in choice.words)
+    yield from (f"  faster      {line}" for line in choice.advice)
+    if choice.no_ring:
+        yield f"  no ring     {choice.no_ring}"
+    yield from _launch_lines(choice.launch)
+
+
+def _launch_lines(launch: LaunchFacts) -> Iterator[str]:
+    yield (
         f"  launch      grid {launch.grid}, block {launch.block}, "
         f"{launch.shared_bytes} bytes of shared memory"
     )
-    if compiled.kernel.launch.cluster_blocks > 1:
-        lines.append(
-            f"  cluster     {compiled.kernel.launch.cluster_blocks} blocks run at once and reach "
-            "each other's shared memory"
+    if launch.cluster_blocks > 1:
+        yield (
+            f"  cluster     {launch.cluster_blocks} blocks run at once and reach each other's "
+            "shared memory"
         )
-    if waits_in_order(compiled.kernel.body):
-        lines.append(
+    if launch.in_order:
+        yield (
             "  order       blocks take numbers as they start, and wait for those with lower ones "
             "that share their row"
         )
     if launch.early:
-        lines.append("  starts      while the kernel before it ends, and waits for it")
+        yield "  starts      while the kernel before it ends, and waits for it"
     if launch.reserved_bytes > launch.shared_bytes:
-        lines.append(
-            f"  spreads     as each block asks for {launch.reserved_bytes} bytes of shared memory"
-        )
-    lines.append(
-        f"  resources   {compiled.n_regs} registers, {compiled.n_spills} bytes spilled, "
-        f"{compiled.kernel.index_type.value} indices"
+        asked = launch.reserved_bytes
+        yield f"  spreads     as each block asks for {asked} bytes of shared memory"
+    yield (
+        f"  resources   {launch.registers} registers, {launch.spills} bytes spilled, "
+        f"{launch.indices} indices"
     )
-    launch_values = candidate.choose(problem)[1] if candidate is not None else {}
-    values = {**problem.values, **launch_values}
-    lines += _roles_and_rings(launch, values)
-    shortened = planned.shortened(compiled, values)
-    if shortened:
-        lines.append(
-            f"  proof       of loops cut to {shortened} iterations: a block of this launch takes "
-            "too many steps to list them all"
+    yield from (f"  role        {role_line(row)}" for row in launch.roles)
+    if launch.budgets:
+        yield f"  registers   {launch.budgets}"
+    yield from (f"  ring        {ring_line(row)}" for row in launch.rings)
+    yield from (f"  order       {line}" for line in launch.orders)
+    if launch.shortened:
+        yield (
+            f"  proof       of loops cut to {launch.shortened} iterations: a block of this launch "
+            "takes too many steps to list them all"
         )
-    for name, reason in compiled.kernel.left_to_threads:
-        lines.append(f"  no TMA      {name} is copied by the threads: {reason}")
-    needs = [f"{expr!r} % {d} == 0" for expr, d in compiled.kernel.requirements if d > 1]
-    needs += [f"{expr!r} <= {most}" for expr, most in compiled.kernel.limits]
-    needs += [f"{expr!r} >= {least}" for expr, least in compiled.kernel.least]
-    if needs:
-        lines.append(f"  relies on   {', '.join(needs)}")
-    return lines
-
-
-def _roles_and_rings(launch: Launch, values: Mapping[str, int]) -> list[str]:
-    """Which warps do what, and what passes between them."""
-    compiled = launch.compiled
-    roles = map(role_line, role_rows(compiled.kernel, values, compiled.n_regs))
-    lines = [f"  role        {line}" for line in roles]
-    if compiled.budgets:
-        lines.append(f"  registers   {compiled.budgets}")
-    rings = map(ring_line, ring_rows(compiled.kernel, values))
-    lines += [f"  ring        {line}" for line in rings]
-    return lines + [f"  order       {line}" for line in order_lines(compiled.kernel)]
+    for name, reason in launch.left_to_threads:
+        yield f"  no TMA      {name} is copied by the threads: {reason}"
+    if launch.needs:
+        yield f"  relies on   {', '.join(launch.needs)}"

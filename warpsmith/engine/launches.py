@@ -19,6 +19,7 @@ from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
 from warpsmith.engine.autotune import recall
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
+from warpsmith.engine.progress import counted
 from warpsmith.engine.room import check_room
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
@@ -194,7 +195,7 @@ def plan_call(
         recall(segments, problem, knobs)
     named = {t.name: t for t in fusion.tensors}
     results = [named[o.value.name] for o in fusion.outputs]
-    outputs = tuple(_allocation(tensor, values) for tensor in dict.fromkeys(results))
+    outputs = tuple(allocation(tensor, values) for tensor in dict.fromkeys(results))
     known = {allocation.name for allocation in outputs}
     between = [
         tensor
@@ -202,7 +203,7 @@ def plan_call(
         for tensor in planned.segment.writes
         if tensor.name not in known
     ]
-    temporaries = tuple(_allocation(tensor, values) for tensor in between)
+    temporaries = tuple(allocation(tensor, values) for tensor in between)
     index_type = index_type_for(_largest(fusion, (*outputs, *temporaries), values))
     launches = _launches(segments, problem, index_type, knobs)
     scratch = max((space.elements for each in launches for space in each.workspaces), default=0)
@@ -254,7 +255,8 @@ def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) ->
     return {name: step for tensor in written for name, step in pitches(tensor, values).items()}
 
 
-def _allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
+def allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
+    """Where a tensor's elements lie in a call."""
     shape = tuple(evaluate(axis.extent, values) for axis in tensor.shape_axes)
     strides: tuple[int, ...] | None = None
     if tensor.stride_order is not None or False in tensor.contiguity:
@@ -304,17 +306,20 @@ def _launches(
     """
     new = [planned for planned in segments if not planned.kernels and not planned.names]
     first: list[Launch | None] = []  # so that no kernel is forgotten before all are there
-    if len(new) > 1:
-        turn = Lock()
+    with counted(len(new), knobs) as finished:
+        if len(new) > 1:
+            turn = Lock()
 
-        def compiled(planned: PlannedSegment) -> Launch | None:
-            with taken(turn):
-                return _launch(0, planned, problem, index_type, knobs)
+            def compiled(planned: PlannedSegment) -> Launch | None:
+                with taken(turn):
+                    launch = _launch(0, planned, problem, index_type, knobs)
+                finished()
+                return launch
 
-        with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
-            waiting = [pool.submit(copy_context().run, compiled, planned) for planned in new]
-            first += [future.result() for future in waiting]
-    made = [_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments)]
+            with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
+                waiting = [pool.submit(copy_context().run, compiled, planned) for planned in new]
+                first += [future.result() for future in waiting]
+        made = [_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments)]
     return [launch for launch in made if launch is not None]
 
 
@@ -336,10 +341,10 @@ def _launch(
             planned.launches.put(key, _NOTHING if launch is None else _Known.of(launch))
         elif isinstance(known, _Known) and launch is not None:
             known.compiled = ref(launch.compiled)
-    return launch and _placed(launch, number, planned)
+    return launch and placed(launch, number, planned)
 
 
-def _placed(launch: Launch, number: int, planned: PlannedSegment) -> Launch:
+def placed(launch: Launch, number: int, planned: PlannedSegment) -> Launch:
     """The launch as that of one segment, by the names of the program."""
     if not planned.names:
         return replace(launch, segment=number)
@@ -358,6 +363,17 @@ def _local_launch(
     planned: PlannedSegment, problem: Problem, index_type: DataType, knobs: Knobs
 ) -> Launch | None:
     compiled, launch_values, params = planned.choose(problem, index_type, knobs)
+    return launch_of(compiled, params, launch_values, planned, problem)
+
+
+def launch_of(
+    compiled: CompiledKernel,
+    params: Params | None,
+    launch_values: Mapping[str, int],
+    planned: PlannedSegment,
+    problem: Problem,
+) -> Launch | None:
+    """The launch of a kernel in a call that is told in the candidate's names; None of no blocks."""
     kernel = compiled.kernel
     numbers = {**problem.values, **launch_values}
     grid = tuple(evaluate(extent, numbers) for extent in kernel.launch.grid)

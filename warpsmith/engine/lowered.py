@@ -93,6 +93,17 @@ class Compiled:
         """Which scheduler took what, why the others did not, and with which parameters."""
         return explain_call(self._call, self._executable.classes, sync=sync)
 
+    def explain_html(self, title: str = "") -> str:
+        """The same as a page, with the graph, a timeline of each kernel, and its CUDA beside the
+        lines of Python that it comes from. Kernels run on the simulator for it, at small sizes.
+
+        Args:
+            title: of the page.
+        """
+        from warpsmith.tools.page.door import page_of
+
+        return page_of(self._call, self._executable, self._inputs, title)
+
 
 class _Joined(Mapping[str, str | bytes]):
     def __init__(self, fusion: Fusion, kernels: tuple[CompiledKernel, ...]) -> None:

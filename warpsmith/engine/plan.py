@@ -189,6 +189,10 @@ class PlannedSegment:
         tried.favour(problem, name)
         return tried
 
+    def with_candidate(self, candidate: Candidate) -> PlannedSegment:
+        """The segment with another candidate, and nothing that was found out for this one."""
+        return replace(self, candidate=candidate, launches=Recent(LAUNCHES))
+
     def favourite(self, problem: Problem) -> str | None:
         """The name of the alternative that is to be chosen; None where the model decides."""
         return self._favourites.get(_call_key(problem)) if problem.autotune else None
@@ -300,6 +304,16 @@ class PlannedSegment:
     def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:
         """Iterations to which loops were cut in the proof for these sizes; 0 where none were."""
         return self._proved.get(_launch_key(compiled, values)) or 0
+
+    def serves(
+        self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
+    ) -> bool:
+        """Whether one of the segment's kernels can be launched for a call as it is."""
+        try:
+            self._check(compiled, problem, launch_values)
+        except ArgumentError:
+            return False
+        return not _tma_alignment(compiled, problem, launch_values)
 
     def _check(
         self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]

@@ -21,6 +21,7 @@ from warpsmith.runtime.memory import host_arrays, span
 from warpsmith.runtime.tensor_maps import MAP_BYTES, TiledMap
 from warpsmith.sim import machine
 from warpsmith.sim.program import Program
+from warpsmith.sim.records import pack
 from warpsmith.sim.report import Report
 from warpsmith.sim.simulate import Judge, simulate
 from warpsmith.sim.tensor_maps import TensorMap
@@ -101,6 +102,19 @@ class Memory:
             place.content = report.arrays[name]
             place.defined = True
         return report
+
+    def trace(
+        self, launch: Launch, scalars: Mapping[str, Any], budget: int
+    ) -> tuple[machine.Launch, machine.Outcome]:
+        """What happens when, as one kernel runs once; results are left alone.
+
+        Args:
+            budget: instructions of warps after which the run is broken off.
+        """
+        made = self._launch(launch, scalars)
+        order = machine.Order.ROUND_ROBIN
+        packed = pack(made.program)
+        return made, machine.run_once(made, packed, order=order, seed=0, budget=budget, traced=True)
 
     def _launch(self, launch: Launch, scalars: Mapping[str, Any]) -> machine.Launch:
         names = dict.fromkeys(launch.pointers)

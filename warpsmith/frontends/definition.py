@@ -228,6 +228,14 @@ class FusionDefinition:
         text: str = (self._explained or self.executable()).explain(sync=sync)
         return text
 
+    def explain_html(self, inputs: Sequence[object], title: str = "") -> str:
+        """The same of a call with these inputs, as a page; kernels run on the simulator for it."""
+        from warpsmith.tools.page.door import page_of
+
+        executable = self._explained or self._as_it_stands(None)
+        given = [_runnable(value) for value in inputs]
+        return page_of(executable.plan_for(given), executable, given, title)
+
     def _run(
         self, inputs: Sequence[object], device: object, save: bool, *, scheduled: bool
     ) -> list[Any]:

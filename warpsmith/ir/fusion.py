@@ -56,6 +56,7 @@ class Fusion(Program):
         self.groups_along: ParallelType | None = None
         self._count = 0
         self._scalars = 0
+        self._is_copy = False
 
     @staticmethod
     def of(tensor: TensorView) -> Fusion:
@@ -105,6 +106,7 @@ class Fusion(Program):
         """A fusion without inputs, operations and outputs, whose new tensors get new numbers."""
         clone = Fusion(self._tensor_type)
         clone._count, clone._scalars = self._count, self._scalars
+        clone._is_copy = True
         clone.divisors, clone.limits, clone.least = self.divisors, self.limits, self.least
         clone.blocks_per_sm = self.blocks_per_sm
         clone.follows, clone.last_first = self.follows, self.last_first
@@ -136,9 +138,13 @@ class Fusion(Program):
         return name
 
     def append(self, operation: Operation) -> None:
-        """Add an operation at the end; its results keep the line of the user's program."""
+        """Add an operation at the end; its results keep the line of the user's program.
+
+        In a copy, which is planned or scheduled, no line of the user's asks for it.
+        """
         self.operations.append(operation)
-        line = caller(above=1)  # its own caller is an operation of `ops`
+        # its own caller is an operation of `ops`
+        line = None if self._is_copy else caller(above=1)
         for output in operation.outputs:
             output.definition = operation
             output.line = line

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.clone import Clones, Known
@@ -14,6 +13,7 @@ from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.prices import Planned, Prices
+from warpsmith.planner.stored import Stored, stored
 from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.columns import BLOCKS
@@ -48,10 +48,9 @@ class Cut:
     """A tensor that one kernel writes and others read.
 
     Attributes:
-        tensor: its name; dtype and shape say what is stored.
+        tensor: as it is stored.
         writer: number of the kernel that writes it.
         readers: numbers of those that read it.
-        size: bytes, each time.
         us: microseconds that writing and reading take at the rate of memory.
         launch_us: microseconds of the launch that a reader takes.
         apart: microseconds of the writer and of its first reader.
@@ -60,12 +59,9 @@ class Cut:
             None where that is the same as `together`.
     """
 
-    tensor: str
-    dtype: str
-    shape: tuple[int, ...]
+    tensor: Stored
     writer: int
     readers: tuple[int, ...]
-    size: int
     us: float
     launch_us: float
     apart: tuple[float, float]
@@ -75,11 +71,11 @@ class Cut:
     def lines(self) -> list[str]:
         """What `explain` says of it."""
         readers = ", ".join(map(str, self.readers))
-        shape = ",".join(map(str, self.shape))
         written, read = self.apart
         lines = [
-            f"cut {self.tensor} {self.dtype}[{shape}], from kernel {self.writer} to {readers}: "
-            f"{self.size} bytes, {self.us:.3g} µs of memory and a launch of {self.launch_us} µs",
+            f"cut {self.tensor}, from kernel {self.writer} to {readers}: "
+            f"{self.tensor.size} bytes, {self.us:.3g} µs of memory and a launch of "
+            f"{self.launch_us} µs",
             f"  apart       {written:.4g} and {read:.4g} µs",
             f"  not one     {self.together.line('as one kernel', written + read)}",
         ]
@@ -109,19 +105,15 @@ def cuts(plan: Sequence[Planned], problem: Problem, most: int) -> Iterator[Cut]:
             if not most:
                 return
             most -= 1
-            shape = tuple(problem.size(axis.extent) for axis in tensor.shape_axes)
-            size = prod(shape) * tensor.dtype.size
+            kept = stored(tensor, problem)
             first = plan[users[0]]
             shared = {t.name for t in segment.writes if len(readers.get(t.name, ())) > 1}
             both = joined(segment.fusion, first.segment.fusion, shared)
             yield Cut(
-                tensor.name,
-                tensor.dtype.value,
-                shape,
+                kept,
                 writer,
                 users,
-                size,
-                (1 + len(users)) * size / rates.memory,
+                (1 + len(users)) * kept.size / rates.memory,
                 rates.launch_us,
                 (prices.us(planned, problem), prices.us(first, problem)),
                 PARTIAL

@@ -10,6 +10,7 @@ from typing import Any
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.lines import lines_of, own_lines
 from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
@@ -114,10 +115,11 @@ class Segment:
     def refusal(self) -> SchedulerRefusal:
         """An error that says why no scheduler takes it."""
         reasons = "; ".join(f"{name}: {reason}" for name, reason in self.refusals)
+        lines = lines_of(self.fusion, own_lines(self.fusion))
         return SchedulerRefusal(
             f"no scheduler can compute {', '.join(self.outputs)} ({reasons})",
             remedy="split the program into several fusions, or schedule it by hand",
-            line=self.fusion.outputs[0].value.line,
+            line=next(iter(lines[self.outputs[0]]), None),
         )
 
     def taken_by(self, scheduler: str) -> bool:

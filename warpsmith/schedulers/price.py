@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.schedulers.matmul import heuristic as matmul
+from warpsmith.schedulers.matmul.model import START_US, TENSOR_SHARE
 from warpsmith.schedulers.matmul_by_threads.model import product_us
 from warpsmith.schedulers.pointwise import heuristic as pointwise
 from warpsmith.schedulers.problem import Problem
@@ -31,6 +32,24 @@ def kernel_us(candidate: Candidate, problem: Problem) -> float:
         waited = min(us for _, us in scan.candidates(*given))
         return max(done, waited + problem.target.rates.launch_us)
     return done
+
+
+def bounds(candidate: Candidate, problem: Problem) -> dict[str, float]:
+    """Microseconds for which each resource works if nothing else holds it up: the most of them is
+    what no schedule of the kernel is faster than, by the model.
+    """
+    target = problem.target
+    busy = traffic_of(candidate, problem).busy(target)
+    if candidate.scheduler in ("matmul", "matmul_by_threads"):
+        busy = {"memory": busy["memory"]}  # nobody counts the rest of what tiles take
+    if candidate.scheduler == "matmul":
+        work = matmul.works_of(candidate.fusion, problem)[0]
+        terms = work.batches * work.products * work.m * work.n * work.k * work.element
+        busy["tensor cores"] = terms / (TENSOR_SHARE * target.rates.tensor)
+    if candidate.scheduler == "matmul_by_threads":
+        product = matmul.product_of(candidate.fusion)
+        busy["products by threads"] = product_us(product, problem) - START_US
+    return busy
 
 
 def traffic_of(candidate: Candidate, problem: Problem) -> Traffic:

@@ -166,7 +166,8 @@ class Candidate:
 
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
-        params, symbols = self._chosen(problem)
+        params = self._chosen(problem)
+        symbols = self.symbols(params, problem)
         if not isinstance(params, VECTORS) or (
             isinstance(params, PointwiseParams) and not params.exact
         ):
@@ -174,33 +175,37 @@ class Candidate:
         names = read_in_vectors(self.fusion, problem, params.vector)
         return replace(params, vectorized=(*params.vectorized, *names)), symbols
 
-    def _chosen(self, problem: Problem) -> tuple[Params, dict[str, int]]:
+    def _chosen(self, problem: Problem) -> Params:
         if self.scheduler == "pointwise":
-            flat = pointwise_heuristic.choose(self.fusion, self.domains, self.caches, problem)
-            blocks = pointwise_heuristic.blocks(flat, problem)
-            return flat, {pointwise_apply.BLOCKS: blocks} if flat.ring > 1 else {}
+            return pointwise_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         if self.scheduler == "matmul":
-            return matmul_heuristic.choose(self.fusion, problem), {}
+            return matmul_heuristic.choose(self.fusion, problem)
         if self.scheduler == "matmul_by_threads":
-            product = threads_heuristic.choose(self.fusion, self.domains, self.caches, problem)
-            sharing = threads_heuristic.sharing(self.fusion, product, problem)
-            return product, {reduction_apply.SPLITS: sharing} if product.shared else {}
+            return threads_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         if self.scheduler in ROW_SCHEDULERS:
-            rows = self._rows()
-            kept = row_strategy.choose(rows, problem)
-            going = kept.warp_specialize and not self.decides
-            blocks = row_strategy.blocks(rows, kept, problem)
-            return kept, {row_columns.BLOCKS: blocks} if going else {}
+            return row_strategy.choose(self._rows(), problem)
         if self.scheduler == "outer_persistent":
-            return columns_heuristic.choose(self._columns(), problem), {}
+            return columns_heuristic.choose(self._columns(), problem)
         if self.scheduler == "scan":
-            return scan_heuristic.choose(self.fusion, self.domains, self.caches, problem), {}
-        params = reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
-        shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
-        if params.exact:
-            return params, {}
-        count = reduction_heuristic.splits(shape, params, problem)
-        return params, {reduction_apply.SPLITS: count}
+            return scan_heuristic.choose(self.fusion, self.domains, self.caches, problem)
+        return reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
+
+    def symbols(self, params: Params, problem: Problem) -> dict[str, int]:
+        """The values of the launch symbols that a schedule of these parameters has in a call."""
+        match params:
+            case PointwiseParams() if params.ring > 1:
+                return {pointwise_apply.BLOCKS: pointwise_heuristic.blocks(params, problem)}
+            case MatmulByThreadsParams() if params.shared:
+                sharing = threads_heuristic.sharing(self.fusion, params, problem)
+                return {reduction_apply.SPLITS: sharing}
+            case RowParams() if params.warp_specialize and not self.decides:
+                blocks = row_strategy.blocks(self._rows(), params, problem)
+                return {row_columns.BLOCKS: blocks}
+            case ReductionParams() if not params.exact:
+                shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
+                splits = reduction_heuristic.splits(shape, params, problem)
+                return {reduction_apply.SPLITS: splits}
+        return {}
 
     def plain(self, params: Params) -> Params | None:
         """The same schedule without vectors; None where it has none, or is nothing without them."""

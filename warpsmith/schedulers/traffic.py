@@ -53,15 +53,19 @@ class Traffic:
     sectors: float
     issued: float
 
-    def us(self, target: Target) -> float:
-        """Microseconds of the kernel."""
+    def busy(self, target: Target) -> dict[str, float]:
+        """Microseconds for which each resource works."""
         rates = target.rates
         lanes = ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
-        return rates.launch_us + max(
-            self.moved / (MEMORY_SHARE * rates.memory),
-            self.sectors / rates.l2,
-            self.issued / lanes,
-        )
+        return {
+            "memory": self.moved / (MEMORY_SHARE * rates.memory),
+            "L2": self.sectors / rates.l2,
+            "instructions": self.issued / lanes,
+        }
+
+    def us(self, target: Target) -> float:
+        """Microseconds of the kernel."""
+        return target.rates.launch_us + max(self.busy(target).values())
 
 
 def moved_us(size: int, target: Target) -> float:

@@ -104,14 +104,25 @@ def explain(
     sync: Annotated[
         bool, typer.Option("--sync", help="List what orders accesses of memory, and why.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.html",
+            help="Write a page to this file in place of the text: the graph, each kernel with a "
+            "timeline, and its CUDA beside the Python that it comes from.",
+        ),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(help=f"One of {_TARGETS}; else the GPU that is there, or {KNOWN[0].name}."),
     ] = None,
 ) -> None:
     """Say how a function would be compiled for these arguments, and why; needs no GPU."""
-    from warpsmith.tools.explain import explain_function
+    from warpsmith.tools.explain import explain_function, write_page
 
+    if html is not None:
+        typer.echo(write_page(html, function, arguments, target=target))
+        return
     typer.echo(explain_function(function, arguments, with_cuda=cuda, with_sync=sync, target=target))
 
 

@@ -6,14 +6,16 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import warpsmith
-from warpsmith.errors import ArgumentError, DefinitionError, WarpsmithError
+from warpsmith.engine.lowered import Compiled, Lowered
+from warpsmith.errors import ArgumentError, InternalError, WarpsmithError
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.tools.texts import kernel_source
 
@@ -37,17 +39,40 @@ def explain_function(
         with_sync: list what orders accesses of memory, with the lines of the kernels.
         target: name of the model to compile for; if absent, the knob `target` decides.
 
-    Raises ArgumentError and DefinitionError for a function or an argument that cannot be used, and
-    KnobError for a target that is not known.
+    Raises WarpsmithError for a function or an argument that cannot be used, with the line of the
+    user's file where one is to blame, and KnobError for a target that is not known.
     """
-    values = [parse_argument(text) for text in arguments]
-    function = load_function(place)
-    fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
-    compiled = fused.lower(*values).compile(target=target)
+    compiled = _compiled(place, arguments, target)
     parts = [compiled.explain(sync=with_sync).rstrip("\n")]
     if with_cuda:
         parts += [kernel_source(str(kernel.asm["cuda"])) for kernel in compiled.kernels]
     return "\n\n".join(parts)
+
+
+def write_page(path: Path, place: str, arguments: Sequence[str], *, target: str | None) -> str:
+    """Write the page of a function; returns what is to be said of it. Raises as above, and
+    ArgumentError where the file cannot be written.
+    """
+    title = f"{place.rpartition(':')[2]}({', '.join(arguments)})"
+    text = _compiled(place, arguments, target).explain_html(title)
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as failure:
+        raise ArgumentError(
+            f"the page {path} cannot be written: {failure.strerror or failure}",
+            code="WS0354",
+            remedy="name a file in a directory that can be written",
+        ) from None
+    return f"wrote {path}: {len(text):,} bytes"
+
+
+def _compiled(place: str, arguments: Sequence[str], target: str | None) -> Compiled:
+    values = [parse_argument(text) for text in arguments]
+    function = load_function(place)
+    fused: Any = function if hasattr(function, "lower") else warpsmith.fuse(function)
+    with _blamed(Path(place.rpartition(":")[0])):
+        lowered: Lowered = fused.lower(*values)
+    return lowered.compile(target=target)
 
 
 def parse_argument(text: str) -> Any:
@@ -86,13 +111,8 @@ def load_function(place: str) -> Any:
     module = importlib.util.module_from_spec(module_spec)
     sys.path.insert(0, str(path.parent.resolve()))  # as `python FILE.py` does
     try:
-        module_spec.loader.exec_module(module)
-    except WarpsmithError:
-        raise
-    except Exception as failure:
-        raise DefinitionError(
-            f"{_place(failure, path)} raised {type(failure).__name__}: {failure}", code="WS0140"
-        ) from failure
+        with _blamed(path):
+            module_spec.loader.exec_module(module)
     finally:
         sys.path.remove(str(path.parent.resolve()))
     found = getattr(module, name, None)
@@ -106,10 +126,34 @@ def load_function(place: str) -> Any:
     return found
 
 
+@contextmanager
+def _blamed(path: Path) -> Iterator[None]:
+    """What the user's file raises inside names its line; what warpsmith itself does stays as it is.
+
+    Raises:
+        WarpsmithError: WS0140, in place of any other exception of the file, or of what it calls.
+    """
+    try:
+        yield
+    except (WarpsmithError, InternalError):
+        raise
+    except Exception as failure:
+        place = _place(failure, path)
+        if not place:
+            raise
+        raise WarpsmithError(
+            f"{place} raised {type(failure).__name__}: {failure}", code="WS0140"
+        ) from failure
+
+
 def _place(failure: BaseException, path: Path) -> str:
-    """`file:line`, the last line of the user's file that was running."""
+    """`file:line`, the last line of the user's file that was running; empty where none was, or
+    warpsmith itself failed in it.
+    """
     if isinstance(failure, SyntaxError):
         return f"{path}:{failure.lineno}"
     frames = traceback.extract_tb(failure.__traceback__)
+    if frames and Path(frames[-1].filename).is_relative_to(Path(warpsmith.__file__).parent):
+        return ""
     lines = [f.lineno for f in frames if Path(f.filename).resolve() == path.resolve()]
-    return f"{path}:{lines[-1]}" if lines else str(path)
+    return f"{path}:{lines[-1]}" if lines else ""

@@ -92,7 +92,7 @@ def read_roles(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timelin
         ValueError: the timeline is not that of the kernel.
     """
     mine = [event for event in events if event["pid"] == cta]
-    places = _places(mine, kernel)
+    places = barrier_places(mine, kernel)
     over: dict[tuple[str, int, int], int] = {}
     for event in mine:
         if event.get("cat") == "phase" and event["name"].startswith("mbarrier"):
@@ -130,7 +130,7 @@ class _Copy:
     span: Span
 
 
-def _places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int]]:
+def barrier_places(events: Sequence[Event], kernel: Kernel) -> dict[int, tuple[str, int]]:
     """Barrier and stage of each address; the lowest barrier of the kernel is the lowest there."""
     barriers = [b for ring in kernel.pipelines for b in ring.barriers]
     names = {barrier.name for barrier in barriers}

@@ -1,0 +1,235 @@
+"""The kernels of a call at smaller sizes, so that the simulator can run them in little time.
+
+A kernel is the same for all sizes of a class. Sizes are made smaller as long as it can be launched
+for them as it is, with the parameters that were chosen for the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from warpsmith.engine.bind import Binder
+from warpsmith.engine.launches import (
+    CallPlan,
+    Launch,
+    allocation,
+    launch_of,
+    pitches_of,
+    placed,
+    problem_of,
+)
+from warpsmith.engine.plan import PlannedSegment, agreed
+from warpsmith.errors import WarpsmithError
+from warpsmith.ir.exprs import Matmul
+from warpsmith.knobs import Knobs
+from warpsmith.runtime.arrays import NUMPY_DTYPES, describe
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import Candidate, Params
+
+MULTIPROCESSORS: Final = 2
+"""Of the target that grids are chosen for, so that its few blocks have much to do each."""
+
+_CAPS: Final = tuple(2**power for power in range(12, 0, -1))
+"""Extents up to which dimensions are cut down, the longest first."""
+
+_STEP: Final = 64
+"""What a dimension is cut down by multiples of, where it is longer."""
+
+_MOVED: Final = 16
+"""Terms of products that take the simulator as long as an element that is moved, roughly."""
+
+_GROUPS: Final = 3
+"""Different extents of which all combinations are tried."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held(Candidate):
+    """A candidate that has its parameters, whatever the sizes of a call."""
+
+    params: Params
+
+    def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
+        return self.params, self.symbols(self.params, problem)
+
+    def unsupported_sizes(self, problem: Problem) -> str:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Smaller:
+    """One kernel at other sizes.
+
+    Attributes:
+        problem: the call, by the program's names.
+        scalars: numbers among its arguments, by name.
+        work: what the simulator has to do, in terms of products: an element that is moved is as
+            much as `_MOVED` of them.
+    """
+
+    launch: Launch
+    planned: PlannedSegment
+    problem: Problem
+    scalars: Mapping[str, float]
+    work: float = field(compare=False)
+
+
+def smaller(
+    call: CallPlan,
+    number: int,
+    binder: Binder,
+    inputs: Sequence[object],
+    knobs: Knobs,
+    most: float,
+) -> Iterator[Smaller]:
+    """Segment `number` of a call at smaller sizes, the largest first, and at its own if they are
+    small enough.
+
+    Args:
+        inputs: of the call.
+        most: work that is not too much.
+    """
+    launch = next((each for each in call.launches if each.segment == number), None)
+    if launch is None:
+        return
+    segments = tuple(_held(call, position) for position in range(len(call.segments)))
+    for given in _reduced(inputs):
+        found = _at(call, segments, launch, binder, given, knobs)
+        if found is not None and found.work <= most:
+            yield found
+
+
+def _held(call: CallPlan, number: int) -> PlannedSegment:
+    """A segment of a call, whose parameters are what they are now."""
+    planned = call.segments[number]
+    params = next((each.params for each in call.launches if each.segment == number), None)
+    old = planned.candidate
+    if old is None or params is None:
+        return planned
+    parts: dict[str, Any] = {name: getattr(old, name) for name in Candidate.__dataclass_fields__}
+    return planned.with_candidate(Held(**parts, params=params))
+
+
+def _at(
+    call: CallPlan,
+    segments: Sequence[PlannedSegment],
+    launch: Launch,
+    binder: Binder,
+    given: Sequence[object],
+    knobs: Knobs,
+) -> Smaller | None:
+    """The kernel for these arguments; None where they are of another class."""
+    planned = segments[launch.segment]
+    target = replace(call.problem.target, sm_count=MULTIPROCESSORS)
+    try:
+        binding = binder(given)
+        values = {
+            name: value
+            for name, value in binding.values.items()
+            if isinstance(value, int) and not isinstance(value, bool)
+        }
+        values |= pitches_of(segments, values)
+        problem = problem_of(values, {}, target, knobs)
+        values |= agreed(segments, problem)
+        problem = problem_of(values, {}, target, knobs)
+        local = planned.local(problem)
+        symbols = planned.candidate.choose(local)[1] if planned.candidate is not None else {}
+        if not planned.serves(launch.compiled, local, symbols):
+            return None
+        made = launch_of(launch.compiled, launch.params, symbols, planned, local)
+    except WarpsmithError:
+        return None
+    if made is None:
+        return None
+    made = placed(made, launch.segment, planned)
+    work = _work(planned, problem)
+    return Smaller(made, planned, problem, binding.values, work)
+
+
+def _work(planned: PlannedSegment, problem: Problem) -> float:
+    tensors = (*planned.segment.reads, *planned.segment.writes)
+    moved = sum(prod(map(problem.size, _extents(tensor))) for tensor in tensors)
+    products = (op for op in planned.segment.fusion.operations if isinstance(op, Matmul))
+    return _MOVED * moved + sum(
+        prod(problem.size(axis.extent) for axis in product.output.root) for product in products
+    )
+
+
+def _extents(tensor: Any) -> Iterator[Any]:
+    return (axis.extent for axis in tensor.shape_axes)
+
+
+def _reduced(inputs: Sequence[object]) -> Iterator[list[object]]:
+    """The arguments, and smaller ones: equal extents, which may be one size, stay equal."""
+    infos = [describe(each) if hasattr(each, "shape") else None for each in inputs]
+    extents = sorted({e for info in infos if info for e in info.shape if e > 1}, reverse=True)
+    seen: set[tuple[int, ...]] = set()
+    for cap in (max(extents, default=1), *_CAPS):
+        long = [extent for extent in extents if extent > cap]
+        for chosen in _subsets(long):
+            sizes = {extent: cut(extent, cap) for extent in chosen}
+            key = tuple(sizes.get(extent, extent) for extent in extents)
+            if key not in seen:
+                seen.add(key)
+                yield [
+                    each if info is None else _array(info, sizes)
+                    for each, info in zip(inputs, infos, strict=True)
+                ]
+
+
+def _subsets(extents: Sequence[int]) -> Iterator[Sequence[int]]:
+    """All of them first, then fewer."""
+    counts = range(len(extents), -1, -1) if len(extents) <= _GROUPS else (len(extents), 1)
+    for count in counts:
+        yield from combinations(extents, count)
+
+
+def cut(extent: int, cap: int) -> int:
+    """The greatest extent up to the cap that leaves the same remainder by 64, or by the cap."""
+    return cap - (cap - extent) % min(cap, _STEP)
+
+
+def _array(info: Any, sizes: Mapping[int, int]) -> np.ndarray[Any, Any]:
+    """An array of zeros like another one, but for its extents: gaps between rows are as long."""
+    shape = [sizes.get(extent, extent) for extent in info.shape]
+    strides = [0] * len(shape)
+    old = new = 1
+    for d in sorted(range(len(shape)), key=info.strides.__getitem__):
+        if info.strides[d] == 0 or info.shape[d] == 1:
+            continue
+        gap = info.strides[d] - old
+        strides[d] = new + max(gap, 0)
+        old, new = info.strides[d] * info.shape[d], strides[d] * shape[d]
+    dtype = NUMPY_DTYPES[info.dtype]
+    content = np.zeros(max(new, 1), dtype)
+    steps = [step * dtype.itemsize for step in strides]
+    return np.lib.stride_tricks.as_strided(content, shape, steps)
+
+
+def arrays_of(found: Smaller) -> Iterator[tuple[str, np.ndarray[Any, Any], bool]]:
+    """The arrays of the launch by name, and whether they are defined before: floats are drawn, and
+    whole numbers 0, which are within all bounds.
+    """
+    random = np.random.default_rng(0)
+    segment, values = found.planned.segment, found.problem.values
+    written = {tensor.name for tensor in segment.writes}
+    for tensor in dict.fromkeys((*segment.reads, *segment.writes)):
+        place = allocation(tensor, values)
+        dtype = NUMPY_DTYPES[place.dtype]
+        array = np.zeros(place.bytes // dtype.itemsize, dtype)
+        if tensor.dtype.is_float:
+            array[...] = random.standard_normal(array.size).astype(dtype)
+        if place.strides is not None:
+            steps = [step * dtype.itemsize for step in place.strides]
+            array = np.lib.stride_tricks.as_strided(array, place.shape, steps)
+        else:
+            array = array.reshape(place.shape)
+        yield tensor.name, array, tensor.name not in written
+    for space in found.launch.workspaces:
+        zeros = np.zeros(space.elements, NUMPY_DTYPES[space.dtype])
+        yield space.name, zeros, space.zeroed
