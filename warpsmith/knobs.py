@@ -268,12 +268,10 @@ class Knobs:
         _COUNT, 256, "Counters in device memory that are kept at zero for the kernels of a stream."
     )
     progress: bool = _knob(
-        _switch,
-        "switch",
+        _SWITCH,
         True,
         "Show a bar on standard error, if that is a terminal, while the kernels of a call are "
         "compiled for more than two seconds.",
-        "on",
     )
     logs: LogLevel = _knob(
         _one_of("off", "error", "warning", "info", "debug"),

@@ -232,7 +232,7 @@ class FusionDefinition:
         """The same of a call with these inputs, as a page; kernels run on the simulator for it."""
         from warpsmith.tools.page.door import page_of
 
-        executable = self._explained or self._as_it_stands(None)
+        executable = self._explained or self.executable()
         given = [_runnable(value) for value in inputs]
         return page_of(executable.plan_for(given), executable, given, title)
 
