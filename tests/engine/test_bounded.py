@@ -141,10 +141,9 @@ def test_compiled_kernels_have_a_limit() -> None:
     assert "there is nothing to compute" not in text
 
 
-def test_what_is_kept_of_launches_keeps_no_kernel(
-    fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A launch of a size that was met before is worked out again where its kernel is forgotten."""
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
+    """Kernels that were compiled, those that nobody keeps any more as well."""
     made: list[weakref.ref[Any]] = []
     compile_ = plan._fewest_spills
 
@@ -154,6 +153,27 @@ def test_what_is_kept_of_launches_keeps_no_kernel(
         return compiled
 
     monkeypatch.setattr(plan, "_fewest_spills", noted)
+    return made
+
+
+def test_what_was_planned_last_keeps_no_kernel(
+    fake: FakeDriver, made: list[weakref.ref[Any]]
+) -> None:
+    """Each of many functions kept the kernels of its last call, to explain them."""
+    functions = [shifted(float(number)) for number in (11, 12, 13)]
+    with knobs.scope(kept_kernels=1):
+        for function in functions:
+            function(ones(4, 64))
+        gc.collect()
+        assert [kernel() is not None for kernel in made] == [False, False, True]
+        text = functions[0].explain(ones(4, 64))
+    assert "class 1   planned 2 times, compiled 2 times" in text
+
+
+def test_what_is_kept_of_launches_keeps_no_kernel(
+    fake: FakeDriver, made: list[weakref.ref[Any]]
+) -> None:
+    """A launch of a size that was met before is worked out again where its kernel is forgotten."""
     double = shifted(7.0)
     columns = (64, 67)  # vectors of four, and none
     with knobs.scope(kept_kernels=1, kept_plans=256):

@@ -71,7 +71,7 @@ class Planned:
         self.executable.plan_for(given, self._knobs)
 
     def classes(self) -> tuple[SizeClass, ...]:
-        call = self.executable._last_plan
+        call = self.executable.last_plan
         assert call is not None
         (planned,) = call.segments
         return self.executable.classes.of(planned)
@@ -189,12 +189,11 @@ def test_a_kernel_that_was_let_go_counts_again(
 ) -> None:
     planned = Planned("pointwise", tmp_path, monkeypatch)
     planned(3, 64)
-    call = planned.executable._last_plan
+    call = planned.executable.last_plan
     assert call is not None
     call.segments[0].kernels.entries.clear()
     call.segments[0].launches.entries.clear()
     del call
-    planned.executable._last_plan = None
     gc.collect()
     planned(5, 64)
     (only,) = planned.classes()

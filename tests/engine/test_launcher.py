@@ -40,8 +40,8 @@ def both(gpu: StandIn, executable: Executable, inputs: list[Any]) -> tuple[Any, 
     """What Python launches for these inputs, and what C does."""
     with judge.uncompiled():
         run = executable.prepared(inputs)
-    assert executable._last_plan is not None
-    gpu.knows(executable._last_plan)
+    assert executable.last_plan is not None
+    gpu.knows(executable.last_plan)
     gpu.taken(inputs)
     results = run(inputs)
     by_python = *gpu.taken(inputs), [(x.shape, x.stride(), x.dtype) for x in results]
@@ -150,7 +150,7 @@ def test_statics_count_with_their_types(gpu: StandIn) -> None:
 def test_numbers_are_of_the_call(gpu: StandIn) -> None:
     x, _ = pair()
     made = fused(gpu, lambda x, a, b, c: ops.where(c, x * a, x + b), x, 0.5, 7, True)
-    plan = next(iter(made._traces.entries.values()))[0].executable._last_plan
+    plan = next(iter(made._traces.entries.values()))[0].executable.last_plan
     gpu.knows(plan)
     for numbers in ((0.5, 7, True), (-2.0, 2**62, False), (float("nan"), -(2**63), True)):
         found = []
@@ -186,7 +186,7 @@ def test_what_is_launched_follows_the_stream(gpu: StandIn) -> None:
 def test_counters_are_of_a_stream(gpu: StandIn) -> None:
     given = torch.ones(4096, 16)
     made = fused(gpu, lambda x: ops.sum(x), given)
-    (plan,) = [each[0].executable._last_plan for each in made._traces.entries.values()]
+    (plan,) = [each[0].executable.last_plan for each in made._traces.entries.values()]
     gpu.knows(plan)
     assert any(space.zeroed for each in plan.launches for space in each.workspaces)
     stream = told("stream_told", ctypes.c_void_p)
@@ -339,8 +339,8 @@ def between(gpu: StandIn, executable: Executable, inputs: list[Any]) -> bool:
     by_c = launched(gpu, inputs, executable.launch)
     with judge.uncompiled():
         run = executable.prepared(inputs)
-    assert executable._last_plan is not None
-    gpu.knows(executable._last_plan)
+    assert executable.last_plan is not None
+    gpu.knows(executable.last_plan)
     by_c = by_c and launched(gpu, inputs, executable.launch)
     known = [sketch.kernels for _, sketch in executable._shortcut._drawn]
     same = run.sketch is not None and run.sketch.kernels in known
@@ -512,7 +512,7 @@ def test_tensor_maps_early_launches_and_several_kernels(gpu: StandIn) -> None:
         (trace,) = [each[0] for each in compiled._traces.entries.values()]
         by_python, by_c = both(gpu, trace.executable, given)
         assert by_python == by_c
-        plan = trace.executable._last_plan
+        plan = trace.executable.last_plan
         mapped += sum(len(each.maps) for each in plan.launches)
         early += sum(each.early for each in plan.launches)
         before = told("encoded").value

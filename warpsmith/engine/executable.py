@@ -87,7 +87,7 @@ class Executable:
         self._prepared: Recent[_Form, Offers] = Recent(CUTS)
         self._sizes = _size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
-        self._last_plan: CallPlan | None = None
+        self._last: tuple[Binding, Knobs] | None = None
         self._shortcut = Shortcut()
         self.classes = Classes(fusion)
 
@@ -137,14 +137,18 @@ class Executable:
 
     @property
     def last_plan(self) -> CallPlan | None:
-        """Kernels and launches of the last signature that was planned."""
-        return self._last_plan
+        """Kernels and launches of the last signature that was planned.
+
+        They are planned anew, from what is kept: nothing here keeps kernels beyond their limit.
+        """
+        return None if self._last is None else self._planned(*self._last)
 
     def explain(self, *, sync: bool = False) -> str:
         """What was chosen for the last signature, and why."""
-        if self._last_plan is None:
+        call = self.last_plan
+        if call is None:
             return "nothing was planned yet: call the fusion, or plan_for, first"
-        return explain_call(self._last_plan, self.classes, sync=sync)
+        return explain_call(call, self.classes, sync=sync)
 
     def _fitting(
         self,
@@ -278,6 +282,13 @@ class Executable:
         return _simulated(binding.fusion, call).verify(inputs, schedules=schedules)
 
     def _plan(self, binding: Binding, knobs: Knobs) -> CallPlan:
+        """The plan of a call, which is the last one from now on."""
+        call = self._planned(binding, knobs)
+        self._last = binding, knobs
+        self.classes.meet(call)
+        return call
+
+    def _planned(self, binding: Binding, knobs: Knobs) -> CallPlan:
         values = {
             k: v
             for k, v in binding.values.items()
@@ -317,8 +328,6 @@ class Executable:
             if found == empty:
                 raise _unwritten(call)
             empty = found
-        self._last_plan = call
-        self.classes.meet(call)
         return call
 
 

@@ -118,7 +118,7 @@ class Launch:
     values: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, weakref_slot=True)
+@dataclass(frozen=True, slots=True)
 class CallPlan:
     """All launches of one signature, the arrays that they need, and what they were chosen for.
 

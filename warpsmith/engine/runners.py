@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -95,17 +94,16 @@ class OnDevice:
         if self.recipe is not None and agreements is not None:
             self.sketch = sketch_of(fusion, call)
         self._agreements = agreements or ()
-        self._call = weakref.ref(call)
+        self._call: CallPlan | None = call  # until it is run: plans hold kernels
         self._line: Any = None
 
     def line_from(self, other: Any, its_recipe: Any) -> Any:
         """A recipe of the calls between one of another `sketch` and this one; None for none.
 
-        It is kept as long as this is, and asked for right after the call is planned. At the larger
-        size, and at the smaller one where nothing is in an arena, it has the numbers of that call.
+        It is kept as long as this is, and asked for before the first run. At the larger size, and
+        at the smaller one where nothing is in an arena, it has the numbers of that call.
         """
-        call = self._call()
-        line = None
+        call, line = self._call, None
         if call is not None and self.sketch is not None:
             line = line_of(other, self.sketch, call, self._agreements)
         if line is None:
@@ -124,6 +122,7 @@ class OnDevice:
         return recipe_of(self._fusion, call, self._loaded, self._ordinal, made, line)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        self._call = None
         torch = self._torch
         addresses: dict[str, int] = {}
         for position, name in self._inputs:
