@@ -12,6 +12,7 @@ import warpsmith
 from bench import soak
 from bench.resident import MIB, Resident
 from bench.soak import Device, Seen, grown, limits
+from bench.soak_programs import Program
 from warpsmith import knobs
 
 
@@ -77,10 +78,10 @@ def test_growth_is_noticed() -> None:
 
 
 def test_a_wrong_result_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def off(self: soak.Program, x: Any, y: Any, *, which: int) -> Any:
+    def off(self: Program, x: Any, y: Any, *, which: int) -> Any:
         return x + which
 
-    monkeypatch.setattr(soak.Program, "__call__", off)
+    monkeypatch.setattr(Program, "__call__", off)
     monkeypatch.setattr(soak, "CHECKED", 1.0)
     seen = soak.soak(minutes=1.0, threads=2, device="reference", seed=0, say=print)
     assert seen.problems(60)
