@@ -143,6 +143,11 @@ class Executable:
         """
         return None if self._last is None else self._planned(*self._last)
 
+    @property
+    def is_planned(self) -> bool:
+        """Whether any signature was planned."""
+        return self._last is not None
+
     def explain(self, *, sync: bool = False) -> str:
         """What was chosen for the last signature, and why."""
         call = self.last_plan

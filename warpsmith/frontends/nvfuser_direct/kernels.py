@@ -69,7 +69,7 @@ def forms_of_last_call(definition: FusionDefinition) -> str:
 def is_planned(definition: FusionDefinition, inputs: Sequence[Any]) -> bool:
     """Whether a call of the same types and ranks was made."""
     executable = _executable(definition)
-    return executable.last_plan is not None and executable.takes(inputs)
+    return executable.is_planned and executable.takes(inputs)
 
 
 def schedulers_of(
