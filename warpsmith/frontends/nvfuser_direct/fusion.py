@@ -43,7 +43,7 @@ class Fusion:
         self._inputs: list[Input] = []
         self._state: tuple[Expr, Expr] | None = None
         self._draws = 0
-        self._known: dict[int, Val] = {}
+        self._known: dict[Any, Val] = {}
         self._counts = {"tv": 0, "c": 1}
 
     @property
@@ -182,18 +182,17 @@ class Fusion:
 
     def knows(self, value: Any) -> bool:
         """Whether a value of warpsmith has its name already."""
-        known = self._known.get(id(value))
-        return known is not None and known.value is value
+        return value in self._known
 
     def wrapped(self, value: Any) -> Val:
         """A value of warpsmith under nvFuser's names."""
         if self.knows(value):
-            return self._known[id(value)]
+            return self._known[value]
         is_tensor = isinstance(value, Tensor)
         kind = "tv" if is_tensor else "c"
         made = (TensorView if is_tensor else Val)(value, self, f"{kind}{self._counts[kind]}")
         self._counts[kind] += 1
-        self._known[id(value)] = made
+        self._known[value] = made
         return made
 
     def record(
@@ -223,13 +222,13 @@ class Fusion:
         if len(given) != len(self._inputs):
             return given  # what is wrong is said where arguments are bound
         passed = {
-            id(each.passed): _number(value) if each.passed is not each.val.value else value
+            each.passed: _number(value) if each.passed is not each.val.value else value
             for each, value in zip(self._inputs, given, strict=True)
         }
         if self._state is not None:
             drawn = random.drawn(self._draws)
-            passed |= {id(each): number for each, number in zip(self._state, drawn, strict=True)}
-        return [passed[id(each)] for each in self.ours.inputs]
+            passed |= dict(zip(self._state, drawn, strict=True))
+        return [passed[each] for each in self.ours.inputs]
 
 
 def _repeated_first(
