@@ -14,6 +14,7 @@ from warpsmith.errors import DefinitionError, WarpsmithError
 from warpsmith.frontends import nvfuser_direct as nvfuser
 from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, ParallelType, ops
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
+from warpsmith.frontends.nvfuser_direct.random import of_device
 
 PROGRAM = """
 import torch
@@ -106,6 +107,19 @@ def test_the_text_defines_it_again() -> None:
     assert "    1.50000,\n" in strided
 
 
+def test_a_reduction_of_all_may_name_its_type_first() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        fd.add_output(fd.ops.sum(x, DataType.Double))
+        fd.add_output(fd.ops.max(x, dim=-1))
+    given = torch.randn(3, 5)
+    total, largest = fd.execute([given])
+    torch.testing.assert_close(total, given.double().sum())
+    assert torch.equal(largest, given.amax(-1))
+    assert "fd.ops.sum(tv0, dtype=DataType.Double)" in repr(fd)
+    assert "fd.ops.max(tv0, dims=[1], dtype=DataType.Float)" in repr(fd)
+
+
 def test_random_numbers_follow_the_generator() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1], dtype=DataType.Double)
@@ -134,6 +148,25 @@ def test_random_numbers_follow_the_generator() -> None:
     assert "fd.ops.normal(0.00000, 1.00000, shape=[c" in repr(fd)
     with FusionDefinition() as fd, pytest.raises(RuntimeError, match="WS0192"):
         fd.ops.uniform(0.0, 1.0, [2], rng_seed=1)
+
+
+def test_a_device_s_generator_moves_on() -> None:
+    class Generator:
+        offset = 8
+
+        def initial_seed(self) -> int:
+            return 2**64 - 3
+
+        def get_offset(self) -> int:
+            return self.offset
+
+        def set_offset(self, offset: int) -> None:
+            self.offset = offset
+
+    generator = Generator()
+    assert of_device(generator, 3) == (-3, 2)
+    assert of_device(generator, 1) == (-3, 5)
+    assert generator.offset == 24
 
 
 def test_products_of_groups_and_scales() -> None:

@@ -54,6 +54,14 @@ def test_more_of_them_are_sorted() -> None:
     assert torch.equal(values, x.topk(20).values)
 
 
+def test_one_number_is_in_order() -> None:
+    x = torch.tensor(2.5)
+    for dim in (0, -1):
+        found = results(lambda t, d=dim: ops.sort(t, d, True), x)
+        assert [each.tolist() for each in found] == [2.5, 0]
+        assert [each.dtype for each in found] == [each.dtype for each in torch.sort(x, dim)]
+
+
 def test_kernels_of_orders() -> None:
     x = ROWS.to(torch.bfloat16)
     f = fuse(lambda x: (*ops.sort(x), *ops.topk(x, 3)))

@@ -7,9 +7,11 @@ prints for each operation how many of its cases agree, and what the others say.
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 import torch
@@ -98,8 +100,9 @@ def outcome(operation: Operation, dtype: torch.dtype, layout: str) -> str | None
     expected = _by_torch(operation, given)
     if expected is None:
         return None
+    quiet = io.StringIO()  # a definition that fails prints its traceback, as nvFuser's does
     try:
-        with FusionDefinition() as fd:
+        with redirect_stdout(quiet), redirect_stderr(quiet), FusionDefinition() as fd:
             made = operation.call(nvfuser_direct.ops, *map(fd.from_pytorch, given))
             for each in made if isinstance(made, tuple) else (made,):
                 fd.add_output(each)

@@ -103,6 +103,14 @@ def _right_shift(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.where((b < 0) | (b >= bits), 0, shifted)
 
 
+def _moments(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of floats, in the type that they are computed in."""
+    if not x.is_floating_point():
+        raise TypeError("of floats")
+    wide = x if x.dtype is torch.float64 else x.float()
+    return wide.mean(1), torch.var(wide, 1, correction=0) * x.shape[1]
+
+
 def _by_name(name: str, *rest: Any, **words: Any) -> Callable[..., Any]:
     """The call of an operation with arguments behind the operands."""
     return lambda ops, *operands: getattr(ops, name)(*operands, *rest, **words)
@@ -164,7 +172,7 @@ REDUCTIONS = (
     Operation(
         "welford",
         lambda ops, x: ops.welford(x, [1])[:2],
-        lambda x: (x.mean(1), torch.var(x, 1, correction=0) * x.shape[1]),
+        _moments,
     ),
     _op("cumsum", partial(torch.cumsum, dim=1), 1),
     _op("cumprod", partial(torch.cumprod, dim=0), 0),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import prod
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -27,8 +27,9 @@ from warpsmith.engine.launches import (
 from warpsmith.engine.plan import PlannedSegment, agreed
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Matmul
+from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
-from warpsmith.runtime.arrays import NUMPY_DTYPES, describe
+from warpsmith.runtime.arrays import NUMPY_DTYPES, ArrayInfo, describe
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate, Params
 
@@ -44,8 +45,13 @@ _STEP: Final = 64
 _MOVED: Final = 16
 """Terms of products that take the simulator as long as an element that is moved, roughly."""
 
-_GROUPS: Final = 3
-"""Different extents of which all combinations are tried."""
+_GROUPS: Final = 4
+"""Independent extents of which all combinations are tried."""
+
+_Place = tuple[int, int]
+"""An argument, and one of its dimensions."""
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +104,7 @@ def smaller(
     if launch is None:
         return
     segments = tuple(_held(call, position) for position in range(len(call.segments)))
-    for given in _reduced(inputs):
+    for given in _reduced(inputs, _together(binder, inputs)):
         found = _at(call, segments, launch, binder, given, knobs)
         if found is not None and found.work <= most:
             yield found
@@ -164,29 +170,57 @@ def _extents(tensor: Any) -> Iterator[Any]:
     return (axis.extent for axis in tensor.shape_axes)
 
 
-def _reduced(inputs: Sequence[object]) -> Iterator[list[object]]:
-    """The arguments, and smaller ones: equal extents, which may be one size, stay equal."""
-    infos = [describe(each) if hasattr(each, "shape") else None for each in inputs]
-    extents = sorted({e for info in infos if info for e in info.shape if e > 1}, reverse=True)
-    seen: set[tuple[int, ...]] = set()
-    for cap in (max(extents, default=1), *_CAPS):
-        long = [extent for extent in extents if extent > cap]
-        for chosen in _subsets(long):
-            sizes = {extent: cut(extent, cap) for extent in chosen}
-            key = tuple(sizes.get(extent, extent) for extent in extents)
+def _together(binder: Binder, inputs: Sequence[object]) -> list[tuple[_Place, ...]]:
+    """Dimensions of the arrays among the arguments, by what the program asks to be equal."""
+    binding = binder(inputs)
+    positions = [place for place, each in enumerate(inputs) if hasattr(each, "shape")]
+    names = {
+        f"{tensor.name}_size{dim}": (position, dim)
+        for position, tensor in zip(positions, binding.fusion.input_tensors, strict=True)
+        for dim in range(tensor.rank)
+    }
+    group = {place: {place} for place in names.values()}
+    for agreement in binder.asked(binding.emptied):
+        sides = (agreement.left, agreement.right)
+        ends = [names[end.name] for end in sides if isinstance(end, Symbol) and end.name in names]
+        if agreement.asks == "==" and len(ends) == 2:
+            both = group[ends[0]] | group[ends[1]]
+            group |= dict.fromkeys(both, both)
+    return list(dict.fromkeys(tuple(sorted(each)) for each in group.values()))
+
+
+def _reduced(
+    inputs: Sequence[object], together: Sequence[tuple[_Place, ...]]
+) -> Iterator[list[object]]:
+    """The arguments, and smaller ones, in which dimensions that go together stay equal."""
+    infos = {n: describe(each) for n, each in enumerate(inputs) if hasattr(each, "shape")}
+    extents = {
+        places: max((infos[position].shape[dim] for position, dim in places), default=1)
+        for places in together
+    }
+    longest = sorted(extents, key=extents.__getitem__, reverse=True)
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for cap in (max(extents.values(), default=1), *_CAPS):
+        for chosen in _subsets([places for places in longest if extents[places] > cap]):
+            shapes = {position: list(info.shape) for position, info in infos.items()}
+            for places in chosen:
+                for position, dim in places:
+                    if shapes[position][dim] == extents[places]:  # one that is repeated stays 1
+                        shapes[position][dim] = cut(extents[places], cap)
+            key = tuple(tuple(shape) for shape in shapes.values())
             if key not in seen:
                 seen.add(key)
                 yield [
-                    each if info is None else _array(info, sizes)
-                    for each, info in zip(inputs, infos, strict=True)
+                    _array(infos[position], shapes[position]) if position in infos else each
+                    for position, each in enumerate(inputs)
                 ]
 
 
-def _subsets(extents: Sequence[int]) -> Iterator[Sequence[int]]:
+def _subsets(groups: Sequence[_T]) -> Iterator[tuple[_T, ...]]:
     """All of them first, then fewer."""
-    counts = range(len(extents), -1, -1) if len(extents) <= _GROUPS else (len(extents), 1)
+    counts = range(len(groups), -1, -1) if len(groups) <= _GROUPS else (len(groups), 1)
     for count in counts:
-        yield from combinations(extents, count)
+        yield from combinations(groups, count)
 
 
 def cut(extent: int, cap: int) -> int:
@@ -194,9 +228,8 @@ def cut(extent: int, cap: int) -> int:
     return cap - (cap - extent) % min(cap, _STEP)
 
 
-def _array(info: Any, sizes: Mapping[int, int]) -> np.ndarray[Any, Any]:
+def _array(info: ArrayInfo, shape: Sequence[int]) -> np.ndarray[Any, Any]:
     """An array of zeros like another one, but for its extents: gaps between rows are as long."""
-    shape = [sizes.get(extent, extent) for extent in info.shape]
     strides = [0] * len(shape)
     old = new = 1
     for d in sorted(range(len(shape)), key=info.strides.__getitem__):

@@ -20,7 +20,7 @@ from warpsmith.ops import pointwise
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.carries import reduce
 from warpsmith.ops.choosing import gather
-from warpsmith.ops.factories import iota
+from warpsmith.ops.factories import full, iota
 from warpsmith.ops.promotion import cast_tensor
 from warpsmith.ops.reading import search
 from warpsmith.ops.rules import CarryRule
@@ -73,9 +73,12 @@ def argsort(
     arg: TensorView, dim: int = -1, descending: bool = False, stable: bool = True
 ) -> TensorView:
     """Where the elements of a dimension stand, the smallest first, or the largest; NaN is larger
-    than all numbers. Equal ones keep their order, whether that is asked for or not.
+    than all numbers. Equal ones keep their order, whether that is asked for or not. One number
+    without dimensions stands at 0.
     """
     tensor = as_tensor(arg, "argsort")
+    if tensor.rank == 0 and dim in (0, -1):
+        return full([], 0, DataType.Int, fusion=Fusion.of(tensor))
     place = dimension(tensor, dim, "argsort")
     rows = transpose(tensor, place, -1)
     keys, bits = _keys(rows)
@@ -89,7 +92,7 @@ def sort(
 ) -> tuple[TensorView, TensorView]:
     """(elements of a dimension in order, where they stood), as `argsort` orders them."""
     order = argsort(arg, dim, descending, stable)
-    return gather(arg, order, dim), order
+    return gather(arg, order, dim) if order.rank else as_tensor(arg, "sort"), order
 
 
 def topk(

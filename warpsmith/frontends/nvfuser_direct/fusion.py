@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.frontends import definition as own
-from warpsmith.frontends.nvfuser_direct import kernels, text
+from warpsmith.frontends.nvfuser_direct import kernels, random, text
 from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
 from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
@@ -41,9 +41,9 @@ class Fusion:
         self.automatic = False
         self._lines: list[text.Line] = []
         self._inputs: list[Input] = []
-        self._seed: Expr | None = None
+        self._state: tuple[Expr, Expr] | None = None
         self._draws = 0
-        self._known: dict[int, Val] = {}
+        self._known: dict[Any, Val] = {}
         self._counts = {"tv": 0, "c": 1}
 
     @property
@@ -167,12 +167,14 @@ class Fusion:
         self.record([made], [tensor], said)
         return made
 
-    def drawn(self) -> tuple[Expr, int]:
+    def drawn(self) -> tuple[Expr, Expr]:
         """Seed and offset of random numbers that have none of their own."""
-        if self._seed is None:
-            self._seed = self.definition.define_scalar(Type.Int)
+        if self._state is None:
+            seed, offset = (self.definition.define_scalar(Type.Int) for _ in range(2))
+            self._state = seed, offset
+        seed, offset = self._state
         self._draws += 1
-        return self._seed, self._draws
+        return seed, offset if self._draws == 1 else offset + (self._draws - 1)
 
     def skip(self) -> None:
         """Leave out a tensor's number, as where nvFuser makes two tensors of what is one here."""
@@ -180,18 +182,17 @@ class Fusion:
 
     def knows(self, value: Any) -> bool:
         """Whether a value of warpsmith has its name already."""
-        known = self._known.get(id(value))
-        return known is not None and known.value is value
+        return value in self._known
 
     def wrapped(self, value: Any) -> Val:
         """A value of warpsmith under nvFuser's names."""
         if self.knows(value):
-            return self._known[id(value)]
+            return self._known[value]
         is_tensor = isinstance(value, Tensor)
         kind = "tv" if is_tensor else "c"
         made = (TensorView if is_tensor else Val)(value, self, f"{kind}{self._counts[kind]}")
         self._counts[kind] += 1
-        self._known[id(value)] = made
+        self._known[value] = made
         return made
 
     def record(
@@ -221,12 +222,13 @@ class Fusion:
         if len(given) != len(self._inputs):
             return given  # what is wrong is said where arguments are bound
         passed = {
-            id(each.passed): _number(value) if each.passed is not each.val.value else value
+            each.passed: _number(value) if each.passed is not each.val.value else value
             for each, value in zip(self._inputs, given, strict=True)
         }
-        return [
-            drawn_seed() if each is self._seed else passed[id(each)] for each in self.ours.inputs
-        ]
+        if self._state is not None:
+            drawn = random.drawn(self._draws)
+            passed |= dict(zip(self._state, drawn, strict=True))
+        return [passed[each] for each in self.ours.inputs]
 
 
 def _repeated_first(
@@ -254,13 +256,6 @@ def _repeated_first(
 def _number(value: Any) -> Any:
     """What a tensor of the CPU without dimensions holds."""
     return value.item() if hasattr(value, "item") else value
-
-
-def drawn_seed() -> int:
-    """A seed from PyTorch's generator, which `torch.manual_seed` sets."""
-    import torch
-
-    return int(torch.randint(0, 2**62, (1,)).item())
 
 
 def _passed(dtype: Type) -> Type:

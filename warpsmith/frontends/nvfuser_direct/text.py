@@ -10,6 +10,7 @@ from typing import Any
 
 from warpsmith.frontends import printer
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.ir.scalar import Const
 from warpsmith.runtime import arrays
 
 _REDUCTIONS = ("max", "min", "prod", "sum")
@@ -96,7 +97,7 @@ def declaration(tensor: TensorView, is_cpu: bool) -> str:
     """`fd.define_tensor(...)`, with contiguity from the slowest dimension in memory on."""
     value = tensor.value
     sizes = [axis.extent for axis in value.shape_axes]
-    shape = [int(size.value) if hasattr(size, "value") else -1 for size in sizes]
+    shape = [int(size.value) if isinstance(size, Const) else -1 for size in sizes]
     flags = [
         None if value.shape_axes[d].is_broadcast else value.contiguity[d]
         for d in value.memory_order()
@@ -129,6 +130,8 @@ def _normal(name: str, given: Mapping[str, Any], made: Sequence[Any]) -> dict[st
     tensor = next(iter(arguments.values()), None)
     if isinstance(tensor, TensorView):
         dims = arguments.get("dims", arguments.pop("dim", None) if name in _REDUCTIONS else None)
+        if isinstance(dims, Enum):  # the type stood in their place
+            del arguments["dims"]
         if isinstance(dims, int):
             dims = [dims]
         if isinstance(dims, Sequence) and all(type(d) is int for d in dims):

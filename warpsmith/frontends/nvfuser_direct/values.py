@@ -63,7 +63,7 @@ class Val(Statement):
         return isinstance(other, Val) and self.value is other.value
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return hash(self.value)
 
     def __str__(self) -> str:
         return repr(self.value)
@@ -108,7 +108,7 @@ class Expr(Statement):
         return isinstance(other, Expr) and self._operation is other._operation
 
     def __hash__(self) -> int:
-        return id(self._operation)
+        return hash(self._operation)
 
     def __str__(self) -> str:
         return repr(self._operation)
@@ -137,7 +137,7 @@ class IterDomain(Statement):
         return isinstance(other, IterDomain) and self.domain is other.domain
 
     def __hash__(self) -> int:
-        return id(self.domain)
+        return hash(self.domain)
 
     def __str__(self) -> str:
         return repr(self.domain)
