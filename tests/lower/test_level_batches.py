@@ -113,3 +113,13 @@ def test_along_columns_each_lane_has_a_level() -> None:
     torch.testing.assert_close(
         torch.from_numpy(found), torch.logsumexp(torch.from_numpy(x).double(), 0).float()
     )
+
+
+@pytest.mark.parametrize("columns", [32000, 31999])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_long_rows_keep_many_threads_and_spill_nothing(dtype: torch.dtype, columns: int) -> None:
+    with knobs.scope(device="sim", target="h200"):
+        compiled = logsumexp.lower(torch.empty(4096, columns, dtype=dtype)).compile()
+    (kernel,) = compiled.kernels
+    assert kernel.n_spills == 0
+    assert kernel.n_regs <= (64 if dtype is torch.float64 else 40)

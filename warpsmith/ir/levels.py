@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from warpsmith.ir.carry import Carry
+from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
+from warpsmith.ir.tensor import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,11 @@ class Levels:
         factor = self.factors[place]
         assert factor is not None
         return substitute(factor, {self.before: before, self.after: after})
+
+
+def has_levels(operation: Operation | None) -> bool:
+    """Whether an operation is a reduction by such a rule."""
+    return isinstance(operation, Reduction) and levels_of(operation.carry) is not None
 
 
 @cache

@@ -9,10 +9,10 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.levels import levels_of
+from warpsmith.ir.levels import has_levels
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Symbol
-from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -201,18 +201,12 @@ def _split_over_blocks(tensor: TensorView, position: int, count: Symbol) -> None
     reorder(tensor, {position: position + 1})
 
 
-def _joins_lanes(operation: Operation | None) -> bool:
-    """Whether the lanes of a thread's vectors share a state, which costs less than one each."""
-    leveled = isinstance(operation, Reduction) and levels_of(operation.carry) is not None
-    return leveled or takes_moments(operation)
-
-
 def _factor(tensor: TensorView, roles: list[Role], params: ReductionParams) -> TensorView:
     """Bind the loops and factor the reduction twice; returns the first partial result."""
     for position, role in enumerate(roles):
         parallelize(tensor, position, (SPLITS_FIRST if params.splits_first else PARALLEL)[role])
     own = [Role.serial, Role.unroll]
-    if params.inner and _joins_lanes(tensor.definition):
+    if params.inner and (takes_moments(tensor.definition) or has_levels(tensor.definition)):
         own.append(Role.vector)
     first = rfactor(tensor, [roles.index(role) for role in own])
     if params.inner and Role.vector not in own:

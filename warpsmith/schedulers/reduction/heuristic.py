@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import takes_moments
+from warpsmith.ir.levels import has_levels
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
@@ -21,6 +22,7 @@ from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
+from warpsmith.schedulers.reduction.leveled import LEVEL_THREADS, accesses, counted_states
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
 
 # The numbers below were measured on one H200 (docs/lessons/reductions.md, 2026-11-21).
@@ -173,6 +175,8 @@ def choose(
     if shape.inner:
         vectors = -(-problem.size(shape.reduced) // vector)
         block_x, block_y, unroll, rows_per_thread = _inner_block(vectors, welford)
+        if vectors > LONG_VECTORS and any(map(has_levels, fusion.operations)):
+            unroll = accesses(vector, [c.memory.dtype.size for c in shape.run.walkers if c.load])
     else:
         vectors = -(-problem.size(shape.kept) // vector)
         rows, sms = problem.size(shape.reduced), problem.target.sm_count
@@ -286,8 +290,9 @@ def _blocks_per_sm(fusion: Program, shape: Shape, params: ReductionParams, probl
     if not shape.inner and problem.size(shape.reduced) > FEW_ROWS:
         return 2 if threads <= 256 and len(reduced) == 1 else 1
     joins = shape.inner and takes_moments(reduced[0].definition) and threads > 256
-    blocks = (512 if joins else 1024) // threads // len(reduced)
-    return max(1, min(blocks, MOST_BLOCKS_PER_SM))
+    states = counted_states(reduced) if shape.inner else len(reduced)
+    most = 512 if joins else 1024 if states else LEVEL_THREADS
+    return max(1, min(most // threads // max(1, states), MOST_BLOCKS_PER_SM))
 
 
 def _splits_first(shape: Shape, params: ReductionParams, problem: Problem) -> bool:
