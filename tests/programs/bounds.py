@@ -218,13 +218,19 @@ def _to_float(x: Bounded, dtype: DataType) -> Bounded:
     return settled(dtype, middle, np.where(over | x.unknown, np.inf, spread))
 
 
+def _all_equal(values: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Where elements along axes are one number: their roundings then all go the same way."""
+    return np.asarray(values.max(axes, initial=-np.inf) == values.min(axes, initial=np.inf))
+
+
 def summed(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
     """The sum over axes in any order, in a float type."""
     count = int(np.prod([x.value.shape[d] for d in axes], dtype=np.int64))
     with np.errstate(all="ignore"):
         value = x.value.sum(axes)
         size = np.where(np.isfinite(x.value), np.abs(x.value), 0.0).sum(axes)
-        error = x.error.sum(axes) + (4 + 4 * np.sqrt(count)) * UNIT[dtype] * size
+        steps = np.where(_all_equal(x.value, axes), count, np.sqrt(count))
+        error = x.error.sum(axes) + (4 + 4 * steps) * UNIT[dtype] * size
     far = np.isfinite(value) & (size > LARGEST[dtype] / 8)
     return settled(dtype, value, np.where(far, np.inf, error + SMALLEST[dtype]))
 
@@ -245,7 +251,9 @@ def accumulated(x: Bounded, axis: int, dtype: DataType, *, exclusive: bool) -> B
     with np.errstate(all="ignore"):
         value = before(x.value)
         size = before(np.where(np.isfinite(x.value), np.abs(x.value), 0.0))
-        error = before(x.error) + (8 + 4 * np.sqrt(count)) * UNIT[dtype] * size
+        equal = np.expand_dims(_all_equal(x.value, (axis,)), axis)
+        steps = np.where(equal, count, np.sqrt(count))
+        error = before(x.error) + (8 + 4 * steps) * UNIT[dtype] * size
     far = np.isfinite(value) & (size > LARGEST[dtype] / 8)
     return settled(dtype, value, np.where(far, np.inf, error + SMALLEST[dtype]))
 

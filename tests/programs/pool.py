@@ -34,11 +34,17 @@ class _Worker(Generic[Item]):
 
 
 def each(
-    function: Callable[[Item], Result], items: Iterable[Item], *, jobs: int, seconds: float
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    jobs: int,
+    seconds: float,
+    spoils: Callable[[Result], bool] = lambda result: False,
 ) -> Iterator[tuple[Item, Result | Lost]]:
     """`function` of every item, by `jobs` new processes, as they finish.
 
-    A process that is not done with an item after `seconds` is killed.
+    A process that is not done with an item after `seconds` is killed, and so is one whose result
+    `spoils` it for others.
     """
     context = multiprocessing.get_context("spawn")
 
@@ -72,7 +78,7 @@ def each(
                     result = Lost(f"no result after {seconds:.0f} s", True)
                 else:
                     continue
-                if isinstance(result, Lost):
+                if isinstance(result, Lost) or spoils(result):
                     worker.process.kill()
                     workers[workers.index(worker)] = worker = started()
                 _hand_out(worker, waiting, seconds)

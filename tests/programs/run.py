@@ -57,11 +57,17 @@ def results(seeds: range, mode: Mode, jobs: int, seconds: float) -> Iterator[Jud
     if jobs == 0:  # in this process, for a debugger
         yield from map(function, seeds)
         return
-    for seed, found in pool.each(function, seeds, jobs=jobs, seconds=seconds + _START):
+    each = pool.each(function, seeds, jobs=jobs, seconds=seconds + _START, spoils=_spoils)
+    for seed, found in each:
         if isinstance(found, pool.Lost):
             kind = "hung" if found.hung else "crashed"
             found = Judged(seed, Verdict(kind, "LOST", found.reason))
         yield found
+
+
+def _spoils(found: Judged) -> bool:
+    """Whether a kernel broke the process's context, in which all other programs would fail too."""
+    return found.verdict.kind == "crashed" and "CUDA error" in found.verdict.message
 
 
 def smaller(seed: int, mode: Mode) -> Program:

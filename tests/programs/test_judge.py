@@ -191,3 +191,15 @@ def test_what_another_kernel_reads_may_be_rounded_on_the_way() -> None:
         errors.append(wide.error / np.abs(wide.value))
     assert np.all(errors[0] < 2**-16)
     assert np.all((errors[1] > 2**-11) & (errors[1] < 2**-10))
+
+
+def test_roundings_of_equal_numbers_add_up() -> None:
+    """A sum of one number again and again may be off by as many roundings, others by their root."""
+    equal = np.full((2, 4096), 3.3)
+    other = equal + np.arange(4096) / 4096
+    for make in (
+        lambda x: bounds.summed(x, (1,), DataType.Double).error,
+        lambda x: bounds.accumulated(x, 1, DataType.Double, exclusive=False).error[:, -1],
+    ):
+        ones, others = (make(bounds.exact(DataType.Double, x)) for x in (equal, other))
+        assert np.all(ones > 30 * others)

@@ -25,7 +25,7 @@ from warpsmith.codegen.roles import (
 )
 from warpsmith.codegen.shuffles import shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
-from warpsmith.codegen.values import ValueText
+from warpsmith.codegen.values import ValueText, looks_up
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -97,6 +97,7 @@ class _Printer:
         self._depth = 1
 
     def printed(self) -> Printed:
+        self._value.cleared = looks_up(self._kernel.body)
         self._thread_indices()
         self._elected()
         self._shared()

@@ -10,7 +10,8 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.reads import CHECKS, SEARCHES
 from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
-from warpsmith.kernel.nodes import Buffer, Element
+from warpsmith.kernel.nodes import Buffer, Element, Statement
+from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.ops.table import TABLE
 
 STORAGE = {
@@ -35,16 +36,35 @@ def is_scalar(buffer: Buffer) -> bool:
     return buffer.memory is MemoryType.local and buffer.size == integers.ONE
 
 
+def looks_up(statements: tuple[Statement, ...]) -> bool:
+    """Whether a function reads a table at a place that its argument says (`PointwiseOp.looks_up`):
+    threads that are outside of the tensors compute it, too.
+    """
+    return any(
+        isinstance(node, Apply)
+        and (op := TABLE.get(node.op)) is not None
+        and node.args[-1].dtype in op.looks_up
+        for statement in walk(statements)
+        for expr in expressions(statement)
+        for node in expr.walk()
+    )
+
+
 class ValueText:
     """Prints expressions, and remembers which prelude pieces they need.
 
     Args:
         index_type: C type of the index type, `int` or `long long`.
+
+    Attributes:
+        pieces: names of the prelude pieces that what was printed needs.
+        cleared: registers are zero at first, where nothing is loaded into them.
     """
 
     def __init__(self, index_type: DataType) -> None:
         self._index = index_type
         self.pieces: set[str] = set()
+        self.cleared = False
 
     def type_name(self, dtype: DataType) -> str:
         """C++ type in which elements are stored."""
@@ -69,7 +89,8 @@ class ValueText:
             self.pieces.add("bits")
             return f"ws_bits<{self(buffer.size)}> {buffer.name}"
         size = "" if is_scalar(buffer) else f"[{self(buffer.size)}]"
-        return f"{self.type_name(buffer.dtype)} {buffer.name}{size}"
+        value = " = {}" if self.cleared else ""
+        return f"{self.type_name(buffer.dtype)} {buffer.name}{size}{value}"
 
     def place(self, buffer: Buffer, index: Expr, lane: str = "") -> str:
         """An element as C++ text; registers of one element are plain variables."""
