@@ -100,6 +100,9 @@ UNDRAWN = {
         *("scatter", "scatter_add", "index_add", "index_copy", "embedding_backward", "or_zero"),
     ),
     "numbers that `uniform`, `normal` and `dropout` are made of": ("philox",),
+    "heads and losses of models, which have tests of their own": (
+        *("cross_entropy", "cross_entropy_backward", "attention", "attention_backward"),
+    ),
     "operands of 8 bits, and ends of groups that are sorted": ("grouped_matmul", "scaled_matmul"),
 }
 """Operations that no random program has, by the reason."""

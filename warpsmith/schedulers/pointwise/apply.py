@@ -48,7 +48,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -
         return  # one element: one thread computes it without loops
     order = output.memory_order()
     reorder(output, {dimension: place for place, dimension in enumerate(order)})
-    run = inner_run(fusion, domains, caches)
+    run = inner_run(fusion, domains, caches, across=params.across)
     if params.transposed is None:
         _flat(fusion, output, caches, params, run)
     else:

@@ -24,6 +24,10 @@ RING_BLOCKS_PER_SM = 4
 """Stages of a ring and blocks a multiprocessor: the best of those that go round, yet slower than
 blocks of one tile by 3 to 5 % (docs/lessons/rings.md)."""
 
+NARROW_BYTES = 4
+"""Of an access along rows that nothing divides, up to which vectors go on from row to row: what has
+one element for a row is then read for each element of a vector."""
+
 TILE = 64
 """Edge of the square tile in which inputs are transposed through shared memory."""
 
@@ -57,6 +61,7 @@ class PointwiseParams:
         ring: stages through which tiles are loaded ahead, by blocks that go round; 1 is a block for
             each tile, which the TMA unit loads; 0 where threads load for themselves.
         streaming: loads of what is read once leave no copy in L1.
+        across: vectors go on from one row to the next, past what some tensors have once a row.
         last_first: the last blocks start first, where a kernel before read or wrote the same
             tensors, most likely in the order of memory: the L2 holds the end of them.
     """
@@ -70,21 +75,31 @@ class PointwiseParams:
     ring: int = 0
     streaming: bool = False
     last_first: bool = False
+    across: bool = False
 
 
-def inner_run(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> InnerRun:
-    """The inner run of the reference output, dimensions in its memory order."""
+def inner_run(
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], *, across: bool = False
+) -> InnerRun:
+    """The inner run of the reference output, dimensions in its memory order; or that `across` rows,
+    of the tensors alone that have all dimensions.
+    """
     output = reference(fusion, domains)
     assert output is not None
     axes = [output.shape_axes[d] for d in output.memory_order()]
-    return find_inner_run(domains, axes, caches)
+    if not across:
+        return find_inner_run(domains, axes, caches)
+    groups = {domains.group(axis) for axis in axes if not axis.is_broadcast}
+    whole = [c for c in caches if groups <= {domains.group(a) for a in c.copy.shape_axes}]
+    return find_inner_run(domains, axes, whole)
 
 
 def choose(
     fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> PointwiseParams:
     """Nothing here depends on sizes except whether vectors divide the inner run."""
-    run, transposed, vector, whole = _walk(fusion, domains, caches, problem)
+    run, transposed, vector, whole, across = _walk(fusion, domains, caches, problem)
+    ring = not _ring_refusal(run, transposed, whole and not across, problem)
     return PointwiseParams(
         vector=vector,
         unroll=1,
@@ -92,16 +107,19 @@ def choose(
         vectorized=run.vectorized(problem, vector),
         exact=whole,
         transposed=transposed,
-        ring=0 if _ring_refusal(run, transposed, whole, problem) else RING_STAGES,
+        ring=RING_STAGES if ring else 0,
         streaming=transposed is None and past_l1(caches, problem),
         last_first=fusion.follows,
+        across=across,
     )
 
 
 def _walk(
     fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
-) -> tuple[InnerRun, Transposed | None, int, bool]:
-    """The inner run, what is transposed, the vector's width, whether no vector is cut short."""
+) -> tuple[InnerRun, Transposed | None, int, bool, bool]:
+    """The inner run, what is transposed, the vector's width, whether no vector is cut short, and
+    whether vectors go across rows.
+    """
     run = inner_run(fusion, domains, caches)
     transposed = _transposed(domains, caches, problem, run)
     if transposed is not None:
@@ -110,15 +128,24 @@ def _walk(
     # code for that costs 2 to 5 %, so it is left out where the fastest dimension makes it needless.
     vector = run.vector(problem, cut_short=transposed is None and run.start == 0)
     whole = transposed is not None or run.start > 0 or problem.size(run.last) % vector == 0
-    return run, transposed, vector, whole
+    if transposed is None and run.start and vector * _widest(run) <= NARROW_BYTES:
+        longer = inner_run(fusion, domains, caches, across=True)
+        if longer.start == 0:
+            vector = longer.vector(problem, cut_short=True)
+            return longer, None, vector, problem.size(longer.extent) % vector == 0, True
+    return run, transposed, vector, whole, False
+
+
+def _widest(run: InnerRun) -> int:
+    return max((cached.memory.dtype.size for cached in run.walkers), default=4)
 
 
 def no_ring(
     fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> str:
     """Why tiles are not loaded ahead through shared memory; empty where they are."""
-    run, transposed, _, whole = _walk(fusion, domains, caches, problem)
-    return _ring_refusal(run, transposed, whole, problem)
+    run, transposed, _, whole, across = _walk(fusion, domains, caches, problem)
+    return _ring_refusal(run, transposed, whole and not across, problem)
 
 
 def _ring_refusal(
