@@ -76,7 +76,8 @@ class Evaluator:
         for cell, arg in zip(args, expr.args, strict=True):
             if cell.data.dtype != NUMPY_TYPES[arg.dtype]:
                 raise Fault(f"{arg!r} should be {arg.dtype}, and is {cell.data.dtype}")
-        data = TABLE[expr.op].numpy(*(np.asarray(cell.data) for cell in args))
+        op = "exp" if expr.op == "exp_near" else expr.op
+        data = TABLE[op].numpy(*(np.asarray(cell.data) for cell in args))
         return Cell(np.asarray(data).astype(NUMPY_TYPES[expr.dtype]), defined)
 
     def index(self, expr: Expr, mask: Mask) -> np.ndarray:

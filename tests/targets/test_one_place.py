@@ -26,6 +26,7 @@ SMALL = {132, 148, 227, 228, 248, 255}
 
 COINCIDENCES = {
     ("engine/simulated.py", 255): "a byte",
+    ("frontends/nvfuser_direct/heuristics.py", 255): "nvFuser's default",
     ("knobs.py", 1024): "traces that are kept",
     ("lower/changes.py", 1024): "bytes of the widest swizzle's pattern",
     ("lower/exchanges.py", 2048): "bytes of stages for exchanges",
