@@ -138,14 +138,14 @@ def test_a_class_knows_its_sizes_and_why(tmp_path: Path, monkeypatch: pytest.Mon
     for rows, columns in ((3, 64), (5, 7), (200, 8), (9, 128)):
         planned(rows, columns)
     odd, even = planned.classes()
-    assert dict(odd.params)["vector"] == 1
-    assert dict(even.params)["vector"] == 8
+    assert dict(odd.params)["across"]
+    assert not dict(even.params)["across"]
     assert (odd.calls, even.calls) == (1, 3)
     assert odd.sizes == {"T0_size0": (5, 5), "T0_size1": (7, 7), "T1_size0": (7, 7)}
     assert even.sizes == {"T0_size0": (3, 200), "T0_size1": (8, 128), "T1_size0": (8, 128)}
     assert "8 divides T0_size1" in even.facts
     assert any(fact.endswith("at multiples of 16 bytes") for fact in even.facts)
-    assert odd.facts == ("32-bit indices",)
+    assert odd.facts == ("T0, T8 at multiples of 16 bytes", "32-bit indices")
 
 
 def test_classes_of_all_programs_have_a_limit(

@@ -412,3 +412,14 @@ def test_what_blocks_leave_of_sums_is_tried_nowhere_else() -> None:
             fd.add_output(result)
     draw = np.random.default_rng(4)
     fd.validate([draw.random((2, 130), np.float32).T, draw.random(2, np.float32)])
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_an_operand_that_meets_its_own_product() -> None:
+    """What is summed is the columns of the result there, and a kernel has loops for both."""
+
+    def body(x: Any, w: Any) -> tuple[Any, ...]:
+        above = ops.tanh(x)
+        return (above + ops.matmul(above, w),)
+
+    check(body, ((2, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)

@@ -161,7 +161,8 @@ def _results(fusion: Program, products: list[Matmul]) -> str:
         return "it has other operations than pointwise ones beside the product"
     domains = DomainMap(fusion)
     wanted = _dimensions(domains, product.output)
-    if len(set(wanted)) < len(wanted):
+    walked = [domains.group(axis) for axis in product.output.root if not axis.is_broadcast]
+    if len(set(walked)) < len(walked):
         return f"two dimensions of {product.output.name} come from one dimension of its inputs"
     for output in dict.fromkeys(output.value for output in fusion.outputs):
         if sorted(_dimensions(domains, output)) != sorted(wanted):
