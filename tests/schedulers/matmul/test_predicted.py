@@ -46,3 +46,18 @@ def test_sums_shared_out_take_as_long_as_predicted() -> None:
     assert len(ratios) > 5
     assert abs(sum(ratios) / len(ratios)) < math.log(1.05)
     assert max(map(abs, ratios)) < math.log(1.2)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(33, 33, 24), (64, 32, 4096), (300, 200, 500)])
+def test_no_groups_take_turns_where_a_block_has_one_tile(m: int, n: int, k: int) -> None:
+    """The others would wait for nothing; such a kernel of one turn was serialized by ptxas."""
+    problem = Problem(values={}, alignment={}, target=H200)
+    for size, some in ((m, False), (8 * m + 8192, True)):
+        ranked = heuristic.Work(m=size, n=n, k=k).ranked(problem)
+        few = (
+            params.ping_pong
+            for params, _ in ranked
+            if math.ceil(size / params.tile[0]) * math.ceil(n / params.tile[1]) <= 132
+        )
+        assert not any(few)
+        assert any(params.ping_pong for params, _ in ranked) == some

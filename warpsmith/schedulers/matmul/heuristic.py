@@ -146,9 +146,13 @@ class Work:
         return sorted(timed, key=lambda each: each[1])
 
     def _in_parts(self, params: MatmulParams, limits: Limits) -> Iterator[MatmulParams]:
-        """A schedule, and those in which blocks of the grid have parts of k."""
-        yield params
+        """A schedule, and those in which blocks of the grid have parts of k; none of groups that
+        take turns where no block has a second tile.
+        """
         tiles = self.batches * counted_tiles(params, self.m, self.n)[0]
+        if params.ping_pong and tiles <= params.blocks:
+            return
+        yield params
         yield from in_parts(params, tiles, self.k, limits)
 
 
