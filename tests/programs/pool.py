@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +51,7 @@ def each(
 
     def started() -> _Worker[Item]:
         mine, theirs = context.Pipe()
-        process = context.Process(target=_serve, args=(function, theirs), daemon=True)
+        process = context.Process(target=_serve, args=(function, theirs, seconds), daemon=True)
         process.start()
         theirs.close()
         return _Worker(process, mine)
@@ -95,10 +96,14 @@ def _hand_out(worker: _Worker[Item], waiting: Iterator[Item], seconds: float) ->
         worker.door.send(worker.item)
 
 
-def _serve(function: Callable[[Any], Any], door: Connection) -> None:
+def _serve(function: Callable[[Any], Any], door: Connection, seconds: float) -> None:
+    """Give results, and tell where all threads are when one takes half as long as it may."""
     while True:
         try:
             item = door.recv()
         except (EOFError, ConnectionError):
             return
-        door.send(function(item))
+        faulthandler.dump_traceback_later(seconds / 2)
+        result = function(item)
+        faulthandler.cancel_dump_traceback_later()
+        door.send(result)

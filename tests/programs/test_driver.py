@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+import pytest
+
 from tests.programs import pool, run
 from tests.programs.generate import generate
 from tests.programs.judge import Verdict
@@ -45,9 +47,10 @@ def work(item: str) -> str:
     return item.upper()
 
 
-def test_the_pool_replaces_processes() -> None:
+def test_the_pool_replaces_processes(capfd: pytest.CaptureFixture[str]) -> None:
     items = ["a", "hang", "b", "die", "c"]
     found = dict(pool.each(work, items, jobs=2, seconds=4))
+    assert "in work" in capfd.readouterr().err, "where it hangs is told"
     assert [found[item] for item in "abc"] == ["A", "B", "C"]
     assert found["hang"] == pool.Lost("no result after 4 s", True)
     assert found["die"] == pool.Lost("the process died (3)", False)
