@@ -94,6 +94,7 @@ def test_limits_shrink_with_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits(0.01)["kept_plans"] == 8
 
 
+@pytest.mark.slow
 def test_the_command_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
     given = ["soak", "--minutes", "0.05", "--device", "reference", "--log", str(log)]

@@ -54,7 +54,7 @@ def both(gpu: StandIn, executable: Executable, inputs: list[Any]) -> tuple[Any, 
     return by_python, by_c
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", range(300))
 def test_random_programs(gpu: StandIn, seed: int) -> None:
     program = generate(seed)
@@ -349,7 +349,7 @@ def between(gpu: StandIn, executable: Executable, inputs: list[Any]) -> bool:
     return by_c is not None
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", range(200))
 def test_calls_between_two_of_random_programs(gpu: StandIn, seed: int) -> None:
     program = generate(seed)

@@ -45,7 +45,7 @@ SUMS = {DOUBLE: DOUBLE, DataType.Int8: DataType.Int32}
 MATRIX = (None, None)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_products_are_right(seed: int) -> None:
     """Any order of dimensions, layout, alignment, type, broadcast, pointwise work and splits."""
@@ -71,7 +71,7 @@ def test_products_of_every_class_are_right(size: tuple[int, int, int], dtype: Da
     check_automatic(p.fusion, inputs, terms=4 * k + 4)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [FLOAT, DataType.Half])
 @pytest.mark.parametrize("tile", [SHORT, FLAT, TALL, SMALL, MEDIUM, LARGE])
 @pytest.mark.parametrize("splits", [1, 3])

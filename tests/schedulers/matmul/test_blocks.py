@@ -29,7 +29,7 @@ def with_params(monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
     )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("kind", "tile", "cluster"),
     [

@@ -113,6 +113,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategies(
     monkeypatch: pytest.MonkeyPatch, made: tuple[list[Array], Array], name: str
@@ -212,6 +213,7 @@ GATED: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", GATED)
 def test_two_products_of_one_operand(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Both are summed in one loop, over tiles of half as many columns."""

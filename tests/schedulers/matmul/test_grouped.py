@@ -142,6 +142,7 @@ def test_ends_and_rows_may_be_computed() -> None:
     np.testing.assert_allclose(np.asarray(y).astype(np.float64), want, rtol=2**-7, atol=2e-2)
 
 
+@pytest.mark.slow
 def test_kernels_of_groups_are_kept_on_disk(tmp_path: Path) -> None:
     x, w = drawn(100, 64, 64, 3, BFLOAT16)
     ends = np.array([10, 40, 95])

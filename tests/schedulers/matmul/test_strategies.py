@@ -72,7 +72,7 @@ STRATEGIES: dict[str, tuple[int, tuple[int, int]]] = {
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
 @pytest.mark.parametrize("out", [DataType.Half, DataType.Float])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
