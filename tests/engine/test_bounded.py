@@ -16,7 +16,7 @@ import warpsmith
 from tests.support.fake_driver import FakeDriver, install, no_kernels_loaded
 from tests.support.matmuls import linear, operands
 from warpsmith import knobs, ops
-from warpsmith.engine import executable, loaded, plan, runners
+from warpsmith.engine import executable, loaded, planned, runners
 from warpsmith.engine.executable import Executable
 from warpsmith.runtime import driver, tensor_maps, unload
 from warpsmith.runtime.kept import WORKSPACES, cache_info
@@ -145,14 +145,14 @@ def test_compiled_kernels_have_a_limit() -> None:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
     """Kernels that were compiled, those that nobody keeps any more as well."""
     made: list[weakref.ref[Any]] = []
-    compile_ = plan._fewest_spills
+    compile_ = planned._fewest_spills
 
     def noted(*given: Any) -> Any:
         compiled = compile_(*given)
         made.append(weakref.ref(compiled))
         return compiled
 
-    monkeypatch.setattr(plan, "_fewest_spills", noted)
+    monkeypatch.setattr(planned, "_fewest_spills", noted)
     return made
 
 

@@ -13,7 +13,7 @@ from tests.support.cluster_kernels import RowSum
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.launches import CallPlan, Launch, plan_call
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.engine.simulated import Memory
 from warpsmith.errors import DeviceError
 from warpsmith.ir.dtypes import DataType

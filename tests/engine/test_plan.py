@@ -12,7 +12,8 @@ from tests.support.program import Program
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
-from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, index_type_for, misfits, plan
+from warpsmith.engine.plan import INDEX_LIMIT, index_type_for, misfits, plan
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import ArgumentError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.domains import ParallelType

@@ -14,7 +14,7 @@ import pytest
 from warpsmith import fuse, knobs, ops
 from warpsmith.engine import compiled as compiled_module
 from warpsmith.engine.executable import Executable
-from warpsmith.engine.plan import MOST_REFUSED
+from warpsmith.engine.planned import MOST_REFUSED
 from warpsmith.errors import CompileError, KernelRefusal, PlanWarning
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.nvrtc import check_remarks

@@ -14,7 +14,8 @@ import pytest
 
 import warpsmith
 from warpsmith import DataType, knobs, ops
-from warpsmith.engine.plan import PlannedSegment, plan_prepared, prepare
+from warpsmith.engine.plan import plan_prepared, prepare
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import PlanWarning, ScheduleError
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part

@@ -19,7 +19,7 @@ from warpsmith import ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
-from warpsmith.engine.plan import NoKernelError
+from warpsmith.engine.planned import NoKernelError
 from warpsmith.errors import KernelRefusal, PlanWarning, WarpsmithError
 from warpsmith.planner import divided, trials
 from warpsmith.planner.cuts import cuts

@@ -13,7 +13,7 @@ from tests.support.product_programs import close, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.bind import Binder
 from warpsmith.engine.launches import CallPlan, plan_call
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.engine.simulated import Simulated
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ops.liveness import remove_dead

@@ -12,7 +12,7 @@ import pytest
 from tests.support.launching import check_automatic, check_segments, random_inputs
 from tests.support.lowering import lowered
 from tests.support.program import Program
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.support.program import Program
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.launches import CallPlan, plan_call
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from warpsmith.engine.emitted import cause, name_of
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import SpillWarning
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.cache import Entries

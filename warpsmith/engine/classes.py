@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.launches import CallPlan, Launch
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol

@@ -14,16 +14,8 @@ from warpsmith.engine.classes import Classes
 from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, pitches_of, plan_call, problem_of
-from warpsmith.engine.plan import (
-    NoKernelError,
-    PlannedSegment,
-    agreed,
-    misfits,
-    plan,
-    plan_prepared,
-    prepare,
-    require_roles,
-)
+from warpsmith.engine.plan import agreed, misfits, plan, plan_prepared, prepare, require_roles
+from warpsmith.engine.planned import NoKernelError, PlannedSegment
 from warpsmith.engine.runners import OnDevice, Reference, ThroughDevice
 from warpsmith.errors import ArgumentError, DeviceError, PlanWarning, WarpsmithError
 from warpsmith.ir.fusion import Fusion

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from warpsmith.engine.classes import launched
 from warpsmith.engine.launches import CallPlan, Launch
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.engine.role_facts import RingRow, RoleRow, order_lines, ring_rows, role_rows
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel, layout_of

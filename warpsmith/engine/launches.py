@@ -18,7 +18,8 @@ from weakref import ref
 from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
 from warpsmith.engine.autotune import recall
 from warpsmith.engine.compiled import CompiledKernel
-from warpsmith.engine.plan import INDEX_LIMIT, PlannedSegment, agreed, index_type_for
+from warpsmith.engine.plan import INDEX_LIMIT, agreed, index_type_for
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.engine.progress import counted
 from warpsmith.engine.room import check_room
 from warpsmith.engine.spread import reserved_bytes

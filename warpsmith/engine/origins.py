@@ -10,7 +10,7 @@ from warpsmith.callers import Line
 from warpsmith.codegen.cuda import printed
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.launches import Launch
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.lines import lines_of, own_lines
 from warpsmith.kernel.kernel import Kernel

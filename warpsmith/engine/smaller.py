@@ -24,7 +24,8 @@ from warpsmith.engine.launches import (
     placed,
     problem_of,
 )
-from warpsmith.engine.plan import PlannedSegment, agreed
+from warpsmith.engine.plan import agreed
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.scalar import Symbol

@@ -9,7 +9,7 @@ from enum import Enum
 
 from warpsmith.engine.facts import KernelFacts
 from warpsmith.engine.launches import CallPlan
-from warpsmith.engine.plan import PlannedSegment
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.lines import lines_of, own_lines
 from warpsmith.ir.reads import Read, Search
