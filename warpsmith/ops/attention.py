@@ -51,10 +51,7 @@ def attention(
     """
     scores = _scores(query, key, bias, mask, is_causal, scale)
     total = carries.logsumexp(scores, [-1])
-    weights = _weights(scores, total)
-    if _counts(dropped):
-        kept = dropout(weights, dropped, rng_seed=drawn[0], rng_offset=drawn[1])[0]
-        weights = as_tensor(kept, _OP)
+    weights = _dropped(_weights(scores, total), dropped, drawn)
     return matmul(cast_tensor(weights, value.dtype), value), total
 
 
@@ -81,16 +78,12 @@ def attention_backward(
     dtype = query.dtype
     weights = _weights(_scores(query, key, bias, mask, is_causal, scale), total)
     wide = weights.dtype
-    used, of_weights = weights, matmul(gradient, transpose(value), dtype=wide)
-    if _counts(dropped):
-        seed, offset = drawn
-        used = as_tensor(dropout(weights, dropped, rng_seed=seed, rng_offset=offset)[0], _OP)
-        kept = dropout(of_weights, dropped, rng_seed=seed, rng_offset=offset)[0]
-        of_weights = as_tensor(kept, _OP)
+    used = _dropped(weights, dropped, drawn)
+    of_weights = _dropped(matmul(gradient, transpose(value), dtype=wide), dropped, drawn)
     product = pointwise.mul(cast_tensor(gradient, wide), cast_tensor(output, wide))
     rows = reductions.sum(product, [-1], keepdim=True)
-    factor = _default(query) if scale is None else scale
-    of_scores = pointwise.mul(pointwise.mul(weights, pointwise.sub(of_weights, rows)), factor)
+    of_used = pointwise.mul(weights, pointwise.sub(of_weights, rows))
+    of_scores = pointwise.mul(of_used, _factor(query, scale))
     narrow = cast_tensor(as_tensor(of_scores, _OP), dtype)
     return (
         matmul(narrow, key),
@@ -108,9 +101,8 @@ def _scores(
     scale: Scalar | None,
 ) -> TensorView:
     """Scores of all pairs, in the type that they are computed in; minus infinity where masked."""
-    factor = _default(query) if scale is None else scale
     made = matmul(query, transpose(key), dtype=query.dtype.compute)
-    scores = as_tensor(pointwise.mul(made, factor), _OP)
+    scores = as_tensor(pointwise.mul(made, _factor(query, scale)), _OP)
     for added in (bias, mask):
         if added is not None and added.dtype.is_float:
             scores = pointwise.add(scores, cast_tensor(added, scores.dtype))
@@ -139,7 +131,17 @@ def _weights(scores: TensorView, total: TensorView) -> TensorView:
     return as_tensor(pointwise.where(pointwise.eq(row, -math.inf), 0.0, made), _OP)
 
 
-def _default(query: TensorView) -> Scalar:
-    """`1 / sqrt(d)`."""
+def _dropped(weights: TensorView, share: Scalar, drawn: Drawn) -> TensorView:
+    """The weights, of which a share is zero and the others are larger."""
+    if not _counts(share):
+        return weights
+    seed, offset = drawn
+    return as_tensor(dropout(weights, share, rng_seed=seed, rng_offset=offset)[0], _OP)
+
+
+def _factor(query: TensorView, scale: Scalar | None) -> Scalar:
+    """The scale of the products, `1 / sqrt(d)` by default."""
+    if scale is not None:
+        return scale
     width = pointwise.cast(query.shape_axes[-1].extent, query.dtype.compute)
     return as_scalar(pointwise.rsqrt(width), _OP)

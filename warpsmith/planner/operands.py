@@ -75,23 +75,21 @@ def operand_orders(graph: Graph, atoms: tuple[Atom, ...]) -> dict[int, tuple[int
     Of any other a dimension that all take is the fastest, or else the one that the first sums.
     """
     taken: dict[int, list[tuple[int, ...]]] = {}
-    ranks: dict[int, int] = {}
     for position in graph.needed:
         operation = graph.operations[position]
         if not isinstance(operation, Matmul):
             continue
-        for place, (operand, _) in enumerate(_operands(operation)):
+        for place, operand in enumerate(operation.operands):
             if _is_free(operand):
                 dimensions = _fastest_of(operation, place, atom_for(operation, atoms))
                 taken.setdefault(operand.number, []).append(dimensions)
-                ranks[operand.number] = operand.rank
     found: dict[int, tuple[int, ...]] = {}
     for number, products in taken.items():
-        last = ranks[number] - 1
-        if not all(last in dimensions for dimensions in products):
+        rank = graph.tensors[number].rank
+        if not all(rank - 1 in dimensions for dimensions in products):
             first, *others = products
             shared = (d for d in first if all(d in dimensions for dimensions in others))
-            found[number] = with_fastest(ranks[number], next(shared, first[0]))
+            found[number] = with_fastest(rank, next(shared, first[0]))
     return found
 
 
@@ -123,7 +121,7 @@ def packing(graph: Graph, problem: Problem) -> Packing:
         computed |= inside
         own: list[int] = []
         pads: list[int] = []
-        for place, (operand, _) in enumerate(_operands(operation)):
+        for place, operand in enumerate(operation.operands):
             if operand.number in inside:
                 continue
             order = orders.get(operand.number, tuple(range(operand.rank))[::-1])

@@ -7,7 +7,7 @@ from typing import Any
 from warpsmith import ops as own
 from warpsmith.frontends.nvfuser_direct.arguments import number, type_of
 from warpsmith.frontends.nvfuser_direct.enums import DataType
-from warpsmith.frontends.nvfuser_direct.operation import operation
+from warpsmith.frontends.nvfuser_direct.operation import Function, operation
 from warpsmith.ir.dtypes import DataType as Type
 
 __all__ = [
@@ -25,56 +25,22 @@ __all__ = [
 ]
 
 
-@operation
-def sum(
-    arg: Any,
-    dims: Any = None,
-    keepdim: bool = False,
-    dtype: Any = DataType.Null,
-    *,
-    dim: Any = None,
-) -> Any:
-    """Sum over `dims`, all by default."""
-    return own.sum(arg, *_reduced(dims, dim, keepdim, dtype))
+def _reduction(meaning: Function, doc: str) -> Function:
+    """An operation with nvFuser's arguments of a sum, by the name of ours."""
 
+    def reduced(
+        arg: Any,
+        dims: Any = None,
+        keepdim: bool = False,
+        dtype: Any = DataType.Null,
+        *,
+        dim: Any = None,
+    ) -> Any:
+        return meaning(arg, *_reduced(dims, dim, keepdim, dtype))
 
-@operation
-def prod(
-    arg: Any,
-    dims: Any = None,
-    keepdim: bool = False,
-    dtype: Any = DataType.Null,
-    *,
-    dim: Any = None,
-) -> Any:
-    """Product over `dims`, all by default."""
-    return own.prod(arg, *_reduced(dims, dim, keepdim, dtype))
-
-
-@operation
-def max(
-    arg: Any,
-    dims: Any = None,
-    keepdim: bool = False,
-    dtype: Any = DataType.Null,
-    *,
-    dim: Any = None,
-) -> Any:
-    """Largest element over `dims`, all by default."""
-    return own.max(arg, *_reduced(dims, dim, keepdim, dtype))
-
-
-@operation
-def min(
-    arg: Any,
-    dims: Any = None,
-    keepdim: bool = False,
-    dtype: Any = DataType.Null,
-    *,
-    dim: Any = None,
-) -> Any:
-    """Smallest element over `dims`, all by default."""
-    return own.min(arg, *_reduced(dims, dim, keepdim, dtype))
+    reduced.__name__ = reduced.__qualname__ = meaning.__name__
+    reduced.__doc__ = doc
+    return operation(reduced)
 
 
 def _reduced(dims: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, bool, Any]:
@@ -82,6 +48,12 @@ def _reduced(dims: Any, dim: Any, keepdim: bool, dtype: Any) -> tuple[Any, bool,
     if isinstance(dims, Type | DataType):
         return None, keepdim, type_of(dims)
     return (dim if dims is None else dims), keepdim, type_of(dtype)
+
+
+sum = _reduction(own.sum, "Sum over `dims`, all by default.")
+prod = _reduction(own.prod, "Product over `dims`, all by default.")
+max = _reduction(own.max, "Largest element over `dims`, all by default.")
+min = _reduction(own.min, "Smallest element over `dims`, all by default.")
 
 
 @operation
