@@ -19,7 +19,9 @@ from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import PlanWarning, ScheduleError
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
+from warpsmith.planner.decided import Decided
 from warpsmith.planner.operands import Packing, packing
+from warpsmith.planner.plan import cut
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate
 from warpsmith.targets.hopper import H200
@@ -324,3 +326,18 @@ def test_rows_and_columns_of_what_is_read_later_too_are_summed_together() -> Non
     rstd = drawn(2, 64, 1, dtype=np.float32)
     arrays = plain, drawn(128, 128), full, rstd, drawn(128), drawn(2, 64, 128)
     assert schedulers(backward, *arrays)[:3] == ["matmul", "inner_outer", "reduction"]
+
+
+def test_what_only_a_later_norm_reads_is_computed_there() -> None:
+    """Two gradients whose sum no product's kernel computes are added in the norm that reads it."""
+
+    def gradients(a: Any, b: Any, c: Any, wa: Any, wb: Any, wc: Any) -> Any:
+        both = ops.linear(a, wa) + ops.linear(b, wb)
+        return rms_norm(both + ops.linear(c, wc), 1.0)
+
+    given = [drawn(64, 64) for _ in range(6)]
+    fusion = prepare(warpsmith.fuse(gradients).lower(*given).fusion)
+    segments = cut(fusion, decided=Decided(apart=frozenset(range(100))), target=H200)
+    kinds = [segment.taken_by("matmul") for segment in segments]
+    assert kinds == [True] * 3 + [False] * len(kinds[3:])
+    assert len(segments[3].inputs) == 3  # the results of the products, and no sum of two

@@ -64,6 +64,18 @@ def residual(x: Any, y: Any, w: Any) -> Any:
     return ops.sum(total * w, 0), ops.sum(total, 1)
 
 
+def norm_and_mask(ids: Any, table: Any, w: Any, count: Any, weight: Any) -> Any:
+    """A norm that keeps what its gradient needs, beside a mask that no kernel computes at once: two
+    of its dimensions come from one. A product reads the norm.
+    """
+    x = ops.embedding(ids, table)
+    scale = ops.rsqrt(ops.mean(x * x, -1, keepdim=True) + 1e-6)
+    places = count * 2
+    mask = ops.reshape(places, [-1, 1]) >= ops.reshape(places, [1, -1])
+    normed = ops.cast(x * scale * w, x.dtype)
+    return x, scale, normed, mask, ops.linear(normed, weight)
+
+
 def empty(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [np.empty(shape, BFLOAT) for shape in shapes]
 
@@ -94,6 +106,19 @@ CASES: dict[str, tuple[Body, list[np.ndarray], list[tuple[str, int, int]]]] = {
         both_ways,
         empty((4096, 4096)),
         [("pointwise", 1, 1), ("pointwise", 1, 1)],
+    ),
+    "a norm is one kernel, whatever is beside it": (
+        norm_and_mask,
+        [
+            np.zeros((2, 2048), np.int64),
+            *empty((32000, 4096), (4096,), (2048,), (64, 4096)),
+        ],
+        [
+            ("inner_persistent", 3, 3),
+            ("pointwise", 1, 2),
+            ("pointwise", 2, 1),
+            ("matmul", 2, 1),
+        ],
     ),
 }
 
@@ -243,16 +268,20 @@ def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
 def test_results_are_right(name: str, everything_tried: list[Decided]) -> None:
     program, arrays, _ = CASES[name]
     random = np.random.default_rng(3)
-    small = [random.standard_normal([min(n, 24) for n in a.shape]).astype(BFLOAT) for a in arrays]
+    drawn = ((random.standard_normal([min(n, 24) for n in a.shape]), a.dtype) for a in arrays)
+    small = [
+        (numbers if dtype == BFLOAT else np.abs(numbers)).astype(dtype) for numbers, dtype in drawn
+    ]
     with warpsmith.knobs.scope(device="sim"):
         got = warpsmith.fuse(program)(*small)
     with warpsmith.knobs.scope(device="reference"):
-        want = warpsmith.fuse(program)(*(a.astype(np.float64) for a in small))
+        exact = (a.astype(np.float64) if a.dtype == BFLOAT else a for a in small)
+        want = warpsmith.fuse(program)(*exact)
     assert everything_tried[0] != NOTHING
     several = isinstance(got, tuple)
-    for ours, exact in zip(got if several else [got], want if several else [want], strict=True):
-        peak = float(np.abs(exact).max())
-        np.testing.assert_allclose(np.asarray(ours, np.float64), exact, atol=0.02 * peak)
+    for ours, true in zip(got if several else [got], want if several else [want], strict=True):
+        peak = float(np.abs(true).max())
+        np.testing.assert_allclose(np.asarray(ours, np.float64), true, atol=0.02 * peak)
 
 
 @pytest.mark.few(1)

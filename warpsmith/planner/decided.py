@@ -14,12 +14,14 @@ class Decided:
         alone: numbers of tensors that are stored by a kernel of their own.
         single: numbers of products that share their kernel with no other one.
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
+        joined: numbers of tensors, two of each pair, whose kernels are one.
     """
 
     kept: frozenset[int] = frozenset()
     alone: frozenset[int] = frozenset()
     single: frozenset[int] = frozenset()
     apart: frozenset[int] = frozenset()
+    joined: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def stored(self) -> frozenset[int]:
@@ -31,6 +33,7 @@ class Decided:
             self.alone | other.alone,
             self.single | other.single,
             self.apart | other.apart,
+            self.joined | other.joined,
         )
 
 

@@ -17,6 +17,7 @@ from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Epilogue, Offers, around, epilogue_of
 from warpsmith.planner.gates import with_gates
 from warpsmith.planner.operands import operand_formats
+from warpsmith.planner.postponed import postponed
 from warpsmith.planner.regions import cut_region
 from warpsmith.planner.segment import Segment, Segments, Unfit
 from warpsmith.targets.target import Target
@@ -72,9 +73,8 @@ def _around_products(
     ]
     taken = {p: number for number, e in enumerate(epilogues) for p in e.positions}
     regions: dict[int, list[int]] = {}
-    for position, number in offers.last.items():
-        if position not in taken:
-            regions.setdefault(number, []).append(position)
+    for position, number in postponed(graph, offers.last, taken).items():
+        regions.setdefault(number, []).append(position)
     stored = _stored(graph, crossing, epilogues, regions)
     for number in range(-1, len(epilogues)):
         if number >= 0:

@@ -17,6 +17,7 @@ from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import Operation
 from warpsmith.planner.alike import Shape, shape_of
+from warpsmith.planner.joined import as_decided
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
@@ -56,6 +57,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     cuts = _first_cuts(segments, sinks, region, stored | read)
     cuts = _enough_cuts(segments, sinks, region, cuts)
     groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts)
+    groups, cuts = as_decided(segments, groups, cuts, frozenset(sinks))
     return [segments.of(group, cuts) for group in groups]
 
 

@@ -19,6 +19,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.divided import divided
 from warpsmith.planner.epilogues import Offers
+from warpsmith.planner.joins import joins
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.price import traffic_of
@@ -56,6 +57,12 @@ def faster(
         if found:
             _, way, best = max(found, key=lambda each: each[0])
             decided |= way
+    if joined := joins(offers.graph, best, decided, prices, WORTH):
+        way = decided | Decided(joined=joined)
+        trial = plan(way)
+        if trial is not None:
+            before, after = prices.both(best, trial)
+            decided = way if after * WORTH < before else decided
     return decided
 
 
