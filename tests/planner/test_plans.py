@@ -341,3 +341,27 @@ def test_what_only_a_later_norm_reads_is_computed_there() -> None:
     kinds = [segment.taken_by("matmul") for segment in segments]
     assert kinds == [True] * 3 + [False] * len(kinds[3:])
     assert len(segments[3].inputs) == 3  # the results of the products, and no sum of two
+
+
+def test_a_bias_is_summed_with_the_columns_of_a_norm() -> None:
+    """Though the layer before flattens the rows, of whose columns it sums its own gradient."""
+
+    def backward(g: Any, x: Any, rstd: Any, weight: Any) -> Any:
+        normed = x * rstd
+        scaled = g * weight
+        dx = rstd * (scaled - normed * ops.mean(scaled * normed, -1, keepdim=True))
+        rows = ops.reshape(ops.cast(dx, DataType.BFloat16), [-1, ops.size(g, -1)])
+        return rows, ops.sum(rows, 0), ops.sum(g * normed, [0, 1])
+
+    g, x = drawn(2, 24, 64), drawn(2, 24, 64)
+    rstd, weight = np.abs(drawn(2, 24, 1, dtype=np.float32)), drawn(64)
+    given = g, x, rstd, weight
+    assert schedulers(backward, *given) == ["inner_outer", "reduction"]
+    with warpsmith.knobs.scope(device="sim"):
+        got = warpsmith.fuse(backward)(*given)
+    with warpsmith.knobs.scope(device="reference"):
+        want = warpsmith.fuse(backward)(*(a.astype(np.float64) for a in given))
+    for ours, true in zip(got, want, strict=True):
+        np.testing.assert_allclose(
+            np.asarray(ours, np.float64), true, atol=0.02 * float(np.abs(true).max())
+        )

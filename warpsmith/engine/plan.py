@@ -16,6 +16,7 @@ from warpsmith.planner.halves import split_halves
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
+from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
 from warpsmith.schedulers.reshapes import cancel_reshapes
@@ -35,6 +36,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     better = fusion.draft()
     rely_on(better, dimensions)
     cancel_reshapes(better)
+    reduce_before_merging(better)
     rewrite(better)
     read_through(better)
     add_narrow_forms(better)
