@@ -43,26 +43,36 @@ def faster(
     Args:
         plan: of what was decided; None where no scheduler takes a part of it in this call.
     """
-    best = plan(NOTHING)
-    assert best is not None, "there is always a plan"
+    first = plan(NOTHING)
+    assert first is not None, "there is always a plan"
+    best: Plan = first
     prices, decided, trials = prices or Prices(), NOTHING, 0
-    for ways in _proposals(offers, *best):
+
+    def one_of(ways: Iterable[Decided]) -> bool:
+        """Take the way that saves most, where one saves enough."""
+        nonlocal best, decided
         found: list[tuple[float, Decided, Plan]] = []
         for way in ways:
-            trial = plan(decided | way) if trials < MOST_TRIALS else None
-            trials += 1
+            trial = plan(decided | way)
             if trial is not None:
                 before, after = prices.both(best, trial)
                 found += [(before - after, way, trial)] if after * WORTH < before else []
         if found:
             _, way, best = max(found, key=lambda each: each[0])
             decided |= way
-    if joined := joins(offers.graph, best, decided, prices, WORTH):
-        way = decided | Decided(joined=joined)
-        trial = plan(way)
-        if trial is not None:
-            before, after = prices.both(best, trial)
-            decided = way if after * WORTH < before else decided
+        return bool(found)
+
+    def join() -> None:
+        joined = joins(offers.graph, best, decided, prices, WORTH)
+        one_of([Decided(joined=joined)] if joined else [])
+
+    join()
+    changed = False
+    for ways in _proposals(offers, *best):
+        changed |= one_of(ways[: max(0, MOST_TRIALS - trials)])
+        trials += len(ways)
+    if changed:
+        join()
     return decided
 
 
