@@ -11,10 +11,12 @@ import warpsmith
 from tests.programs import judge
 from tests.programs.generate import generate
 from tests.support.stand_in import StandIn, stand_in
+from warpsmith import knobs, ops
 from warpsmith.engine import lives, runners
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.lives import peak_of, takes_turns
 from warpsmith.errors import DeviceError, WarpsmithError
+from warpsmith.ir.dtypes import DataType
 
 torch = pytest.importorskip("torch")
 _empty, _empty_strided = torch.empty, torch.empty_strided
@@ -180,3 +182,23 @@ def test_random_programs_launch_the_same_in_turns(gpu: StandIn, memory: Memory, 
     assert [launch[:2] for launch in gpu.launches] == forms
     assert max(memory.held[count:], default=0) <= max(memory.held[:count], default=0)
     assert own == [] or count < 2
+
+
+def test_a_loss_holds_its_logits_and_no_logarithms_of_all() -> None:
+    def loss(x: Any, w: Any, target: Any) -> Any:
+        logits = ops.cast(ops.linear(x, w), DataType.Float)
+        logits = logits - ops.max(logits, [1], keepdim=True)
+        logarithms = logits - ops.log(ops.sum(ops.exp(logits), [1], keepdim=True))
+        return ops.mean(-ops.take_along_axis(logarithms, target[:, None], 1))
+
+    rows, words = 2048, 8192
+    given = (torch.empty(rows, 256, dtype=torch.bfloat16), torch.empty(words, 256).bfloat16())
+    target = torch.zeros(rows, dtype=torch.int64)
+    executable = Executable(warpsmith.fuse(loss).lower(*given, target).fusion)
+    with judge.uncompiled(), knobs.scope(device="sim"):
+        call = executable.plan_for((*given, target))
+    logits = 2 * rows * words
+    assert takes_turns(call)
+    assert (
+        logits < peak_of(executable.fusion, call) < 1.1 * logits
+    )  # in float they were three times
