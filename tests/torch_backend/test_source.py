@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from tests.programs import judge
 from tests.support.stand_in import stand_in
 from tests.torch_backend.graphs import compiled
 from warpsmith.engine import lives
+from warpsmith.torch_backend.backend import backend
 from warpsmith.torch_backend.program import Program
 
 
@@ -63,6 +66,30 @@ def test_a_box_that_is_left_full_holds_nothing_longer(monkeypatch: pytest.Monkey
     monkeypatch.setitem(places, name, sorts)
     made.run([x.clone()])
     assert left == [False]
+
+
+def test_what_is_saved_for_backward_is_held_by_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, x = nn.Sequential(nn.Linear(4, 8), nn.SiLU(), nn.Linear(8, 4)), torch.randn(6, 4)
+    lasting = {t.untyped_storage().data_ptr() for t in (x, *model.parameters())}
+    left: dict[torch.Size, list[bool]] = {}
+    call = Program.__call__
+
+    def taken(self: Program, values: list[Any]) -> Any:
+        results = call(self, list(values))
+        parts = [(v.shape, v.untyped_storage()) for v in values if isinstance(v, torch.Tensor)]
+        met = [(n, StorageWeakRef(s)) for n, s in parts if s.data_ptr() not in lasting]
+        values.clear()
+        parts.clear()
+        for shape, storage in met:
+            left.setdefault(shape, []).append(not storage.expired())
+        return results
+
+    torch._dynamo.reset()
+    loss = torch.compile(model, backend=backend)(x).square().sum()
+    monkeypatch.setattr(Program, "__call__", taken)
+    loss.backward()
+    inner = torch.Size((6, 8))  # what goes into the activation, and what comes out of it
+    assert left[inner] == [False] * len(left[inner])
 
 
 def test_calls_on_a_gpu_take_large_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
