@@ -10,16 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Full, Matmul, Move, Pointwise, with_values
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Full, Matmul, Move, Pointwise, Reduction, with_values
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.substitution import substitute
-from warpsmith.ir.tensor import TensorView, Value
+from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops import pointwise
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.factories import iota
-from warpsmith.ops.promotion import fresh_axes
+from warpsmith.ops.promotion import cast_tensor, fresh_axes
 from warpsmith.ops.values import as_tensor
 
 MOST_REPEATED = 8
@@ -34,8 +35,9 @@ def read_through(fusion: Fusion) -> None:
         read = _unmoved(fusion, operation)
         if read is not operation:
             fusion.replace(operation, read)
-        if any(_is_repeated(part.source) for part in read.parts):
-            _compute(fusion, read)
+        few = [_few(part.source, read) for part in read.parts]
+        if any(_is_repeated(p.source, most) for p, most in zip(read.parts, few, strict=True)):
+            _compute(fusion, read, few)
 
 
 def _unmoved(fusion: Fusion, read: Read) -> Read:
@@ -125,17 +127,23 @@ def _rounded_before(fusion: Fusion, cast: Pointwise, part: Part) -> Part | None:
         inner, value = _before(value.definition, inner), value.definition.source
     if not isinstance(value, TensorView) or value.narrow is not dtype or inner is part:
         return None
-    made = value.definition
-    if not isinstance(made, Pointwise | Matmul):
+    if not isinstance(value.definition, Pointwise | Matmul):
         return None
+    return Part(_form_of(fusion, value, dtype), inner.places, inner.inside)
+
+
+def _form_of(fusion: Fusion, value: TensorView, dtype: DataType) -> TensorView:
+    """A value as it is stored, rounded: by the cast that is there, or by a new one."""
+    made = value.definition
+    assert made is not None
     for use in fusion.uses(value):
         if isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype is dtype:
             fusion.operations.remove(use)  # it may stand behind what is to read it
             fusion.insert_after(made, use)
-            return Part(use.output, inner.places, inner.inside)
+            return use.output
     stored = fusion.tensor(dtype, fresh_axes(value))
     fusion.insert_after(made, Pointwise("cast", (value,), stored))
-    return Part(stored, inner.places, inner.inside)
+    return stored
 
 
 def _of_both(outer: Part, inner: Part) -> Part:
@@ -146,38 +154,102 @@ def _of_both(outer: Part, inner: Part) -> Part:
     return Part(inner.source, places, inside)
 
 
-def _is_repeated(tensor: TensorView) -> bool:
+def _is_repeated(tensor: TensorView, few: int) -> bool:
     """Whether a few operations make it of what lies in memory, and of nothing wider."""
     found = 0
-    for step in _steps(tensor):
+    for step in _steps(tensor, few):
         found += 1
         if step is None or found > MOST_REPEATED:
             return False
     return found > 0
 
 
-def _steps(tensor: TensorView) -> Iterator[Pointwise | None]:
+def _few(tensor: TensorView, read: Read) -> int:
+    """Up to how many dimensions results have that are stored in place of what is read.
+
+    Of what has more dimensions than is read of it, those of reductions that have fewer: the
+    logarithm of a softmax of which each row's target is read is a maximum and a sum for each row,
+    and no other element. Of what a cast widens, those of products; of others none, which is -1.
+    """
+    own = len(tensor.concrete_order())
+    if len(read.output.concrete_order()) < own:
+        return own - 1
+    return 0 if _is_cast(tensor.definition) and not tensor.dtype.is_narrow else -1
+
+
+def _steps(tensor: TensorView, few: int) -> Iterator[Pointwise | None]:
     """The operations on each element that make a tensor of what lies in memory in any case, as what
     is read at other places does; None where there is something else.
+
+    Args:
+        few: dimensions of results of reductions that count as such; products do, too, from 0 on.
     """
     made = tensor.definition
     if made is None or tensor.is_output or isinstance(made, Full):
+        return
+    if few >= 0 and _is_product(tensor):
         return
     if isinstance(made, Pointwise):
         yield made
         for value in made.inputs:
             if isinstance(value, TensorView):
-                yield from _steps(value)
+                yield from _steps(value, few)
     elif isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-        yield from _steps(made.source)
+        yield from _steps(made.source, few)
+    elif isinstance(made, Reduction) and len(tensor.concrete_order()) <= few:
+        return
     elif not (isinstance(made, Read) and made.is_one):
         yield None
 
 
-def _compute(fusion: Fusion, read: Read) -> None:
+def _is_product(tensor: TensorView) -> bool:
+    """Whether a tensor is what a product stores in any case: its result, or what is computed of
+    that and known as a 16-bit value, of which reductions, or reads, want no more than a cast.
+    """
+    made, value = tensor.definition, tensor
+    if isinstance(made, Pointwise) and _is_cast(made) and tensor.dtype.is_narrow:
+        (source,) = made.inputs
+        value = source if isinstance(source, TensorView) else tensor
+    known = isinstance(made, Pointwise) and (value is not tensor or value.narrow is not None)
+    return (known or isinstance(made, Matmul)) and _is_reduced(tensor) and _follows(value)
+
+
+def _follows(value: TensorView) -> bool:
+    """Whether a product is all that comes before a few operations which make a value."""
+    found, products, ahead = 0, 0, [value]
+    while ahead and found <= MOST_REPEATED:
+        made = ahead.pop().definition
+        if isinstance(made, Pointwise) or (isinstance(made, Move) and made.kind in _RENAMES):
+            found += 1
+            ahead += [each for each in made.inputs if isinstance(each, TensorView)]
+        elif isinstance(made, Matmul):
+            products += 1
+        elif made is not None:
+            return False
+    return not ahead and products == 1
+
+
+def _is_reduced(tensor: TensorView) -> bool:
+    """Whether reductions, or reads, take a tensor as it is, moved or cast."""
+    return any(
+        isinstance(use, Reduction | Read)
+        or ((isinstance(use, Move) or _is_cast(use)) and _is_reduced(use.outputs[0]))
+        for use in Fusion.of(tensor).uses(tensor)
+    )
+
+
+def _is_cast(operation: Operation | None) -> bool:
+    return isinstance(operation, Pointwise) and operation.op == "cast"
+
+
+def _compute(fusion: Fusion, read: Read, few: Sequence[int]) -> None:
     """Compute what is read, at the places where it is, in front of what reads it."""
+    if max(few) >= 0:
+        for operation in [op for op in fusion.operations if isinstance(op, Pointwise | Matmul)]:
+            _as_stored(fusion, operation.output)  # what is made from here on is computed in front
     before = len(fusion.operations)
-    values = [_at(fusion, read, part, part.source) for part in read.parts]
+    parts = zip(read.parts, few, strict=True)
+    values = [_at(fusion, read, part, part.source, most) for part, most in parts]
     result: Value | None = read.fill
     for part, value in zip(read.parts, values, strict=True):
         if result is None or part.inside == integers.TRUE:
@@ -193,21 +265,26 @@ def _compute(fusion: Fusion, read: Read) -> None:
     read.output.definition = last
 
 
-def _at(fusion: Fusion, read: Read, part: Part, tensor: TensorView) -> TensorView:
+def _at(fusion: Fusion, read: Read, part: Part, tensor: TensorView, few: int) -> TensorView:
     """A tensor's elements at the places of a part, with 0 for what is not inside."""
     made = tensor.definition
     if isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
         inner = _before(made, Part(tensor, part.places, part.inside))
-        return _at(fusion, read, inner, made.source)
+        return _at(fusion, read, inner, made.source, few)
     if isinstance(made, Read) and made.is_one and not tensor.is_output:
         inner = _of_both(part, made.parts[0])
-        return _at(fusion, read, inner, made.sources[0])
+        return _at(fusion, read, inner, made.sources[0], few)
+    stored = _as_stored(fusion, tensor) if few >= 0 else tensor
+    part = Part(stored, part.places, part.inside)
+    own = _own(read, part) if isinstance(made, Reduction) else None
+    if own is not None:
+        return own
     output = fusion.tensor(
-        tensor.dtype, tuple(IterDomain(a.extent, a.kind) for a in read.output.root)
+        stored.dtype, tuple(IterDomain(a.extent, a.kind) for a in read.output.root)
     )
-    if isinstance(made, Pointwise) and _is_repeated(tensor):
+    if isinstance(made, Pointwise) and _is_repeated(tensor, few):
         inputs = [
-            _at(fusion, read, Part(v, part.places, part.inside), v)
+            _at(fusion, read, Part(v, part.places, part.inside), v, few)
             if isinstance(v, TensorView)
             else v
             for v in made.inputs
@@ -216,12 +293,31 @@ def _at(fusion: Fusion, read: Read, part: Part, tensor: TensorView) -> TensorVie
     elif isinstance(made, Full):
         fusion.append(Full(made.value, output))
     else:
-        fill = None if part.inside == integers.TRUE else Const(0, tensor.dtype)
-        one = Part(tensor, part.places, part.inside)
-        fusion.append(
-            _of_parts(Read(read.kind, (), read.indices, fill, (), (), output), [one], fill)
-        )
-    return output
+        fill = None if part.inside == integers.TRUE else Const(0, stored.dtype)
+        whole = Read(read.kind, (), read.indices, fill, (), (), output)
+        fusion.append(_of_parts(whole, [part], fill))
+    return output if stored is tensor else cast_tensor(output, tensor.dtype)
+
+
+def _as_stored(fusion: Fusion, tensor: TensorView) -> TensorView:
+    """What a product stores: its result rounded, where its users know it so."""
+    if tensor.narrow is None or tensor.is_output or not _is_product(tensor):
+        return tensor
+    return _form_of(fusion, tensor, tensor.narrow)
+
+
+def _own(read: Read, part: Part) -> TensorView | None:
+    """The source for loops over what is read, where each of its dimensions is read along one of
+    them, element by element, in their order; else None.
+    """
+    root = read.output.root
+    dims = [part.axis_at(d, len(root)) for d in range(part.source.rank)]
+    known = [k for k in dims if k is not None]
+    if len(known) < len(dims) or known != sorted(set(known)):
+        return None
+    if any(root[k].extent != a.extent for k, a in zip(known, part.source.shape_axes, strict=True)):
+        return None
+    return add_axes(part.source, [k not in known for k in range(len(root))])
 
 
 def _mask(fusion: Fusion, read: Read, inside: Expr) -> TensorView:
