@@ -96,7 +96,19 @@ def _proposals(
         # what blocks leave of sums is no tensor of the program
         writes = [t for t in planned.segment.writes if t.number in offers.graph.maker]
         if len(writes) > 1 and planned.candidate is not None and _is_scattered(planned, problem):
-            yield tuple(Decided(alone=frozenset((tensor.number,))) for tensor in writes)
+            sets = [frozenset((tensor.number,)) for tensor in writes]
+            across = _across(planned, problem)
+            several = [across] if 1 < len(across) < len(writes) else []
+            yield tuple(Decided(alone=numbers) for numbers in (*sets, *several))
+
+
+def _across(planned: Planned, problem: Problem) -> frozenset[int]:
+    """Numbers of what a kernel writes in sectors apart."""
+    assert planned.candidate is not None
+    names = traffic_of(planned.candidate, planned.local(problem)).across
+    local = (output.value.name for output in planned.candidate.fusion.outputs)
+    pairs = zip(planned.segment.writes, local, strict=True)
+    return frozenset(tensor.number for tensor, name in pairs if name in names)
 
 
 def _is_scattered(planned: Planned, problem: Problem) -> bool:
