@@ -48,7 +48,7 @@ def _may_be_faster(candidate: Candidate, problem: Problem) -> tuple[bool, bool]:
     fusion = candidate.fusion
     works = matmul.works_of(fusion, problem)
     work, count = works[0], works[0].products
-    if count == 1 and not any(work.epilogue):
+    if count == 1 and not work.has_epilogue:
         return False, False
     both = [work]
     if 0 < work.m <= FEW:
@@ -59,4 +59,4 @@ def _may_be_faster(candidate: Candidate, problem: Problem) -> tuple[bool, bool]:
     joined, parts = (matmul.fastest_first(ways, problem)[0][1] for ways in (works, alone))
     written = sum(problem.bytes_of(output.value) for output in fusion.outputs)
     apart = count * parts + moved_us(written, problem.target)
-    return count > 1 and count * parts < joined, any(work.epilogue) and apart < joined
+    return count > 1 and count * parts < joined, work.has_epilogue and apart < joined
