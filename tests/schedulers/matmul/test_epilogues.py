@@ -102,6 +102,14 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "multicast of a": {"tile": (64, 64, 64), "chunk": 64, "blocks": 4, "cluster": (1, 2)},
     "multicast of b": {"tile": (64, 64, 64), "chunk": 32, "blocks": 4, "cluster": (2, 1)},
     "turns": {"tile": (64, 64, 64), "chunk": 32, "blocks": 2, "stages": 4, "ping_pong": 2},
+    "turns with a stage for each chunk": {
+        "tile": (64, 96, 64),
+        "chunk": 32,
+        "blocks": 2,
+        "stages": 4,
+        "ping_pong": 2,
+        "load_stages": 3,
+    },
     "turns of 128 rows": {
         "tile": (128, 96, 64),
         "chunk": 32,

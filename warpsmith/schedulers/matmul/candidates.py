@@ -99,7 +99,8 @@ CHUNK_BYTES = 128
 swizzle permutes."""
 
 CHUNK_STAGES = 2
-"""Of the pipelines that load and store chunks."""
+"""Of the pipelines that load and store chunks, at least: memory that no stage of the operands fits
+into holds more that are loaded, so that those of a tile wait for nothing behind its product."""
 
 ONE_RESULT = Beside(staged=("",), out=2, widest=2)
 """One result of 16 bits, and nothing beside it."""
@@ -197,13 +198,20 @@ def candidates(
         if ahead < FEWEST_STAGES:
             continue
         loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())
+        chunks = CHUNK_STAGES
+        if loaded and own // chunk > CHUNK_STAGES:
+            room, stage = _room(
+                (rows, held_columns), limits, chunk, joined, turns or 1, moved, lines, share
+            )
+            more = (room - ahead * stage) // moved.loaded_size(rows, chunk)
+            chunks = min(CHUNK_STAGES + more, own // chunk)
         yield MatmulParams(
             tile=(rows, columns, lines * DEPTH_BYTES // element),
             lines=lines,
             swapped=swapped,
             stages=ahead,
             chunk=chunk,
-            load_stages=CHUNK_STAGES if loaded else 0,
+            load_stages=chunks if loaded else 0,
             store_stages=CHUNK_STAGES if staged else 0,
             loaded=loaded,
             staged=staged,
@@ -290,11 +298,25 @@ def stages(
         moved: what is loaded and stored in chunks.
         share: bytes that are loaded for each byte of the first operand.
     """
+    room, stage = _room(tile, limits, chunk, joined, places, moved, lines, share)
+    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+
+
+def _room(
+    tile: tuple[int, ...],
+    limits: Limits,
+    chunk: int,
+    joined: int,
+    places: int,
+    moved: Beside,
+    lines: int,
+    share: float,
+) -> tuple[int, int]:
+    """Bytes that are left for stages of the operands, and those of one; given as to `stages`."""
     rows, columns = tile[:2]
     chunks = CHUNK_STAGES * moved.size(rows, chunk, places) if chunk else 0
     room = limits.block_shared - BARRIER_BYTES - chunks - 2 * rows * joined * SUM_BYTES
-    stage = math.ceil(rows * share + columns) * lines * DEPTH_BYTES
-    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+    return room, math.ceil(rows * share + columns) * lines * DEPTH_BYTES
 
 
 def _chunks(columns: int, moved: Beside) -> list[int]:

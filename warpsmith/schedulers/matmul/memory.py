@@ -30,6 +30,9 @@ from warpsmith.targets.atoms import ROWS
 TMA_BYTES = 16
 """What addresses and strides of the TMA unit's copies are multiples of (PTX ISA)."""
 
+PLACE = 128
+"""What the place of a copy through a tensor map is a multiple of (PTX ISA)."""
+
 PAIR = vector(FRAGMENTS[ROWS], MemoryLayout(Layout.row_major((ROWS, 8)), size=1))
 """Neighbouring columns of a product that a thread holds."""
 
@@ -126,6 +129,12 @@ class Beside:
         """
         whole = rows * columns * (self.each + places * self.out)
         return whole + rows * self.row + columns * self.column
+
+    def loaded_size(self, rows: int, columns: int) -> int:
+        """Bytes of a stage of the chunks that are loaded, each from a multiple of `PLACE` on."""
+        vectors = len(self.loaded) - len(self.planes)
+        whole = sum(-(-rows * columns * size // PLACE) * PLACE for size in self.planes)
+        return whole + rows * self.row + columns * self.column + vectors * PLACE
 
 
 def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> Beside:
