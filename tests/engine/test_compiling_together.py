@@ -13,7 +13,7 @@ import pytest
 import warpsmith
 from tests.support.binaries import UNCOMPILED
 from warpsmith import knobs, ops
-from warpsmith.engine import compiled as compiled_module
+from warpsmith.engine import emission
 from warpsmith.errors import CompileError
 from warpsmith.runtime import cache
 from warpsmith.runtime.source import Binary, Source
@@ -64,8 +64,8 @@ def test_the_second_is_lowered_while_nvrtc_has_the_first(
         both.wait()
         return UNCOMPILED
 
-    monkeypatch.setattr(compiled_module, "lower", noted("lower", compiled_module.lower))
-    monkeypatch.setattr(compiled_module, "printed", noted("print", compiled_module.printed))
+    monkeypatch.setattr(emission, "lower", noted("lower", emission.lower))
+    monkeypatch.setattr(emission, "printed", noted("print", emission.printed))
     monkeypatch.setattr(cache, "compile_source", compiling)
     with knobs.scope(cache_dir=tmp_path):
         warpsmith.fuse(gradient).lower(np.ones((40, 256), np.float32)).compile()

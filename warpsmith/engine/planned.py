@@ -11,7 +11,6 @@ from typing import cast
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.engine.emitted import cause
-from warpsmith.engine.proofs import prove
 from warpsmith.errors import (
     ArgumentError,
     KernelRefusal,
@@ -280,6 +279,8 @@ class PlannedSegment:
         """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
         key = _launch_key(compiled, values)
         if knobs.verify != "off" and self._proved.get(key) is None:
+            from warpsmith.engine.proofs import prove
+
             self._proved.put(key, prove(compiled.kernel, values, compiled.target))
 
     def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:
