@@ -46,7 +46,7 @@ def faster(
     best = plan(NOTHING)
     assert best is not None, "there is always a plan"
     prices, decided, trials = prices or Prices(), NOTHING, 0
-    for ways in _proposals(offers, *best):
+    for ways in _proposals(offers, *best, prices):
         found: list[tuple[float, Decided, Plan]] = []
         for way in ways:
             trial = plan(decided | way) if trials < MOST_TRIALS else None
@@ -67,12 +67,12 @@ def faster(
 
 
 def _proposals(
-    offers: Offers, segments: Sequence[Planned], problem: Problem
+    offers: Offers, segments: Sequence[Planned], problem: Problem, prices: Prices
 ) -> Iterator[tuple[Decided, ...]]:
     """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
     save most comes first. What is alike is proposed together.
     """
-    yield from divided(segments, problem)
+    yield from divided(segments, problem, prices)
     shares = [(planned.segment, planned.segment.share) for planned in segments]
     parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
     stores = _Stores(offers, parts, problem)
