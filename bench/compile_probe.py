@@ -33,6 +33,7 @@ _LOADED_ON_USE = (
     "cuda.bindings.nvrtc",
     "warpsmith.engine.lowered",
     "warpsmith.frontends.fuse",
+    "warpsmith.kernel.printer",  # with it all that kernels from the disk consist of
 )
 
 _MAKES_KERNELS = "warpsmith.engine.emission"

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -298,6 +299,8 @@ def test_names_are_those_of_every_process_and_tell_tensors_apart(
 def test_a_kernel_from_the_disk_needs_nothing_that_makes_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    spilling = replace(UNCOMPILED, spill_bytes=8)
+    monkeypatch.setattr(cache, "compile_source", lambda source: spilling)
     first = kernels(tmp_path)
     for maker in ("emission", "proofs", "budgets"):
         monkeypatch.setitem(sys.modules, f"warpsmith.engine.{maker}", None)

@@ -16,6 +16,7 @@ from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.knobs import Knobs
 from warpsmith.lower.request import Request
@@ -182,7 +183,7 @@ def compile_fusion(
         binary = compile_(Source(text=emitted.cuda, entry=entry, arch=arch))
     kernel = emitted.kernel
     check_remarks(binary.log, kernel.name)
-    if binary.spill_bytes:
+    if binary.spill_bytes and any(isinstance(s, Branch) for s in kernel.body):
         from warpsmith.engine.budgets import warn_of_spills
 
         warn_of_spills(kernel, binary, compile_, target, elements)
