@@ -68,7 +68,7 @@ def faster(
 
     join()
     changed = False
-    for ways in _proposals(offers, *best):
+    for ways in _proposals(offers, *best, prices):
         changed |= one_of(ways[: max(0, MOST_TRIALS - trials)])
         trials += len(ways)
     if changed:
@@ -77,12 +77,12 @@ def faster(
 
 
 def _proposals(
-    offers: Offers, segments: Sequence[Planned], problem: Problem
+    offers: Offers, segments: Sequence[Planned], problem: Problem, prices: Prices
 ) -> Iterator[tuple[Decided, ...]]:
     """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
     save most comes first. What is alike is proposed together.
     """
-    yield from divided(segments, problem)
+    yield from divided(segments, problem, prices)
     shares = [(planned.segment, planned.segment.share) for planned in segments]
     parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
     stores = _Stores(offers, parts, problem)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
@@ -158,6 +159,7 @@ def candidates(
     narrow = {((rows, few), lines): SPLITS for lines in deep for rows in heights}
     forms = _forms({**wide, **narrow}, turns=not swapped and not held)
     share = 1 if prologue is None else prologue.share
+    group_of = cache(_group)
     for turns, (rows, columns), lines, cluster, splits in forms:
         held_columns = products * columns
         if held_columns > MOST_COLUMNS or splits > 1 < products:
@@ -215,7 +217,7 @@ def candidates(
             store_stages=CHUNK_STAGES if staged else 0,
             loaded=loaded,
             staged=staged,
-            group=_group(_tiles(along[0], cluster[0])),
+            group=group_of(_tiles(along[0], cluster[0])),
             blocks=blocks * problem.target.teams(blocks),
             pairs=tuple(name for name in moved.pairs if name not in staged),
             cluster=cluster,
