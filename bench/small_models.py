@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from math import isqrt
 from typing import Any
 
 import torch
@@ -121,6 +122,7 @@ def made(name: str, size: Size) -> tuple[nn.Module, Mapping[str, Tensor]]:
         "num_hidden_layers": size.layers,
         "num_attention_heads": size.heads,
     }
+    side = 8 * isqrt(size.length)
     dry = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     grouped = {**own, "vocab_size": size.words, "num_key_value_heads": size.groups}
     of: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -164,14 +166,13 @@ def made(name: str, size: Size) -> tuple[nn.Module, Mapping[str, Tensor]]:
         "vit": (
             "ViTForImageClassification",
             "ViTConfig",
-            {**own, **dry, "image_size": 8 * size.length, "patch_size": 8, "num_labels": 10},
+            {**own, **dry, "image_size": side, "patch_size": 8, "num_labels": 10},
         ),
         "mixtral": ("MixtralForCausalLM", "MixtralConfig", {**grouped, "num_local_experts": 4}),
     }
     model, config, values = of[name]
     found = getattr(transformers, model)(getattr(transformers, config)(**values))
     if name == "vit":
-        side = 8 * size.length
         labels = torch.randint(0, 10, (size.batch,))
         return found, {"pixel_values": torch.randn(size.batch, 3, side, side), "labels": labels}
     return found, {"input_ids": words, "labels": words}
