@@ -2,7 +2,8 @@
 
 `python -m bench.plan_time --layers 32` traces a Llama-shaped stack with a symbolic number of
 places. The cold times start from an empty cache of kernels, the warm ones from a full one; each
-line stands beside its goal, or says at what it was refused.
+line stands beside its goal, or says at what it was refused. Processor time of all threads tells
+how much of it was waiting, for what else the machine does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,19 +52,34 @@ def stack(layers: int, *, places: int = -1) -> tuple[FusionDefinition, Kinds]:
     return fd, (x, cos, sin, *weights * layers)
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds by the clock, and of all processors."""
+
+    clock: float
+    processors: float
+
+    @classmethod
+    def now(cls) -> Spent:
+        return cls(time.perf_counter(), time.process_time())
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(self.clock - other.clock, self.processors - other.processors)
+
+
 @contextmanager
-def timed(name: str, seconds: dict[str, float]) -> Iterator[None]:
+def timed(name: str, seconds: dict[str, Spent]) -> Iterator[None]:
     """Notes how long the body took, also where it was refused."""
-    began = time.perf_counter()
+    began = Spent.now()
     try:
         yield
     finally:
-        seconds[name] = time.perf_counter() - began
+        seconds[name] = Spent.now() - began
 
 
-def measure(layers: int) -> tuple[dict[str, float], str]:
+def measure(layers: int) -> tuple[dict[str, Spent], str]:
     """Seconds by phase, and the refusal that ended it; empty if none did."""
-    seconds: dict[str, float] = {}
+    seconds: dict[str, Spent] = {}
     with timed("traced", seconds):
         fd, given = stack(layers)
     arrays = [np.empty(shape, NUMPY_DTYPES[DTYPE.value]) for _, shape in given]
@@ -99,7 +116,7 @@ def main() -> int:
     seconds, refusal = measure(layers)
     for name, spent in seconds.items():
         goal = f" (goal {GOALS[name] * layers / 32:.1f})" if name in GOALS else ""
-        print(f"{name:24} {spent:8.2f} s{goal}")
+        print(f"{name:24} {spent.clock:8.2f} s{goal}, {spent.processors:.2f} s of processors")
     if refusal:
         print(f"refused: {refusal[:500]}")
     return 1 if refusal else 0
