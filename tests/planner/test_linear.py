@@ -8,10 +8,13 @@ from unittest import mock
 import numpy as np
 import pytest
 
+import warpsmith
 from tests.planner.test_plans import planned
+from tests.programs.judge import uncompiled
 from warpsmith import ops
+from warpsmith.engine.executable import Executable
 from warpsmith.ir.part import Part
-from warpsmith.planner import regions
+from warpsmith.planner import joins, regions
 from warpsmith.planner import segment as segments
 
 FLOATS = np.zeros((32, 64), np.float32)
@@ -54,3 +57,14 @@ def test_sinks_are_joined_in_groups_of_some(monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(len(each.segment.writes) for each in made) == [2, 2, 5, 5, 5, 5]
     sizes = [len(call.args[0].outputs) for call in asked.call_args_list]
     assert max(size for size in sizes if size < 24) == 5  # of 24 it is asked once, whole
+
+
+def test_kernels_are_joined_with_few_that_they_read() -> None:
+    fusion = warpsmith.fuse(balanced(32)).lower(FLOATS).fusion
+    one = joins._Search._one
+    with uncompiled(), mock.patch.object(joins._Search, "_one", autospec=True) as asked:
+        asked.side_effect = one
+        Executable(fusion).plan_for([FLOATS])
+    pairs = [call.args[1:] for call in asked.call_args_list]
+    assert len({reader for _, reader in pairs}) > joins.MOST_WRITERS
+    assert len(pairs) <= joins.MOST_WRITERS * len({reader for _, reader in pairs})

@@ -27,6 +27,10 @@ from warpsmith.schedulers.select import select
 MOST_PRICED = 64
 """Kinds of pairs that are priced for a plan."""
 
+MOST_WRITERS = 8
+"""Kernels that each kernel may be joined with, of those whose results it reads: the last ones. A
+kernel may read a result of each before it."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kernel:
@@ -170,10 +174,17 @@ def _joined(first: Part, second: Part, kept: Sequence[int]) -> Part:
 
 def _pairs(alive: Collection[_Kernel], around: Collection[_Kernel]) -> Iterator[Pair]:
     """Pairs of which one is `around`."""
+    last: dict[_Kernel, list[_Kernel]] = {}
     for writer in alive:
         for reader in alive:
-            near = writer in around or reader in around
-            if near and reader is not writer and not writer.writes.isdisjoint(reader.reads):
+            if not (writer in around or reader in around) or reader is writer:
+                continue
+            if writer.writes.isdisjoint(reader.reads):
+                continue
+            if reader not in last:
+                writers = (w for w in alive if not w.writes.isdisjoint(reader.reads))
+                last[reader] = [w for w in writers if w is not reader][-MOST_WRITERS:]
+            if writer in last[reader]:
                 yield writer, reader
 
 
