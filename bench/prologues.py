@@ -109,9 +109,7 @@ def measured(case: Case, kernels: int, rep_ms: float) -> list[Row]:
     turns = Turns(sizes, partial(beyond, wanted=wanted, depth=case.k))
     turns.add(PEER, lambda: lambda: linear(x, wide), weights="of 16 bits")
 
-    turns.rows.append(
-        sizes | {"contender": "torch"}
-    )  # rounds scales, so it is held against nothing
+    turns.rows.append(sizes | {"contender": "torch"})  # it rounds scales: held against nothing
     turns.calls["torch"] = lambda: linear(x, weight.bfloat16() * scale.bfloat16())
 
     def ours() -> Callable[[], Any]:

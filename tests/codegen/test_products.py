@@ -177,7 +177,7 @@ def plain_report(body: plain.Body) -> tuple[str, np.ndarray]:
     return report.verdict, report.arrays["D"].reshape(d.shape)
 
 
-def test_the_simulator_agrees_with_the_interpreter() -> None:
+def test_threads_alone_are_clean_and_exact() -> None:
     verdict, found = plain_report(plain.plain_body())
     assert verdict == "clean"
     np.testing.assert_array_equal(found, plain.plain_inputs()[2])

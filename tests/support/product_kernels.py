@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.support.memory import NUMPY_TYPES
 from tests.support.role_parts import Body, block_threads, single
 from tests.support.simulating import Contents, simulated
 from warpsmith.ir import integers
@@ -60,6 +59,7 @@ from warpsmith.kernel.tiles import TileDim
 from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP_GROUP
 
@@ -382,7 +382,7 @@ def check_product(
     Inputs are small whole numbers, so that every sum is exact in float, and rounded once.
     """
     random = np.random.default_rng(m * n + k)
-    kind = NUMPY_TYPES[product.dtype]
+    kind = numpy_dtype(product.dtype)
     a, b = (random.integers(-4, 5, (lines, k)).astype(np.float64) for lines in (m, n))
     memory = {
         "T0": _given(a, kind),
