@@ -20,8 +20,9 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.planner import segment as segmenting
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment
+from warpsmith.schedulers.candidate import SCHEDULERS, Refusals
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.select import SCHEDULERS, Refusals, refusals
+from warpsmith.schedulers.select import refusals
 from warpsmith.targets.hopper import H200
 from warpsmith.targets.target import Target
 

@@ -21,6 +21,7 @@ from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.planner.segment import Segment, Unfit
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.short import (
@@ -30,7 +31,7 @@ from warpsmith.schedulers.reduction.short import (
     ShortBlock,
     short_block,
 )
-from warpsmith.schedulers.select import Candidate, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 FLOAT, BFLOAT16 = DataType.Float, DataType.BFloat16

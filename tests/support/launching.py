@@ -18,10 +18,11 @@ from warpsmith.ops.evaluate import evaluate as meaning
 from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Unfit
+from warpsmith.schedulers.candidate import Candidate, Params, Refusals
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
-from warpsmith.schedulers.select import Candidate, Params, Refusals, refusals, select
+from warpsmith.schedulers.select import refusals, select
 from warpsmith.targets.hopper import H200
 
 Arrays = Mapping[str, np.ndarray]

@@ -36,9 +36,9 @@ from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.runtime.turns import taken
+from warpsmith.schedulers.candidate import Params
 from warpsmith.schedulers.padding import pitches
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Params
 from warpsmith.targets.target import Target
 
 FORMATS = {

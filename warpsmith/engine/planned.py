@@ -24,8 +24,8 @@ from warpsmith.planner.alike import renamed
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
+from warpsmith.schedulers.candidate import Candidate, Params
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate, Params
 
 MOST_REFUSED = 8
 """Of a scheduler's candidates, how many may have no machine code before others have the part."""

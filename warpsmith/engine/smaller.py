@@ -31,8 +31,8 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.arrays import NUMPY_DTYPES, ArrayInfo, describe
+from warpsmith.schedulers.candidate import Candidate, Params
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate, Params
 
 MULTIPROCESSORS: Final = 2
 """Of the target that grids are chosen for, so that its few blocks have much to do each."""
