@@ -13,7 +13,7 @@ import numpy as np
 from warpsmith import knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.verification import Verification
-from warpsmith.tools.role_example import SHAPE, scheduled_roles
+from warpsmith.tools.page_examples import SHAPE, scheduled_roles
 
 SECONDS = 1.0
 """That a wait may take."""
