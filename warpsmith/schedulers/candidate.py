@@ -35,6 +35,7 @@ from warpsmith.schedulers.reduction import applicability as reduction_can
 from warpsmith.schedulers.reduction import apply as reduction_apply
 from warpsmith.schedulers.reduction import heuristic as reduction_heuristic
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
+from warpsmith.schedulers.reduction.shape import shape_of
 from warpsmith.schedulers.rows import applicability as rows_can
 from warpsmith.schedulers.rows import apply as rows_apply
 from warpsmith.schedulers.rows import apply_turns, role
@@ -195,7 +196,7 @@ class Candidate:
                 blocks = row_strategy.blocks(self._rows(), params, problem)
                 return {row_columns.BLOCKS: blocks}
             case ReductionParams() if not params.exact:
-                shape = reduction_heuristic.shape_of(self.fusion, self.domains, self.caches)
+                shape = shape_of(self.fusion, self.domains, self.caches)
                 splits = reduction_heuristic.splits(shape, params, problem)
                 return {reduction_apply.SPLITS: splits}
         return {}
