@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-import warpsmith  # noqa: E402
-from bench import batch_norm  # noqa: E402
-from bench.batch_norm import Images  # noqa: E402
-from bench.problem import outputs_of  # noqa: E402
-from tests.gpu.support import right_and_the_same_again  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+import warpsmith
+from bench import batch_norm
+from bench.batch_norm import Images
+from bench.problem import outputs_of
+from tests.gpu.support import right_and_the_same_again
+from warpsmith.testing import relative_error
 
 SIZES = (
     (1, 1, 1),

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-import warpsmith  # noqa: E402
-from bench import norm_backward  # noqa: E402
-from bench.problem import outputs_of  # noqa: E402
-from tests.gpu.support import (  # noqa: E402
+import warpsmith
+from bench import norm_backward
+from bench.problem import outputs_of
+from tests.gpu.support import (
     right_and_the_same_again,
     the_same_bits_a_thousand_times,
 )
-from warpsmith import knobs  # noqa: E402
-from warpsmith.schedulers.rows import turns  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+from warpsmith import knobs
+from warpsmith.schedulers.rows import turns
+from warpsmith.testing import relative_error
 
 PROBLEMS = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
 SHAPES = (

@@ -14,10 +14,6 @@ import pytest
 
 from tests.support.apart import RaisedApartError, apart
 from tests.support.faulty_roles import FAULTS, run
-from warpsmith.runtime.driver import device_count
-
-if not device_count():
-    pytest.skip("needs a GPU", allow_module_level=True)
 
 WITHIN = 10.0
 """Seconds for one kernel, from the start of its process to the exception."""

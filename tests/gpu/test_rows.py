@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-import warpsmith  # noqa: E402
-from bench import norms  # noqa: E402
-from bench.problem import outputs_of  # noqa: E402
-from tests.gpu.support import (  # noqa: E402
+import warpsmith
+from bench import norms
+from bench.problem import outputs_of
+from tests.gpu.support import (
     right_and_the_same_again,
     the_same_bits_a_thousand_times,
 )
-from warpsmith.schedulers.rows import once  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+from warpsmith.schedulers.rows import once
+from warpsmith.testing import relative_error
 
 PROBLEMS = (
     norms.layer_norm,

@@ -15,10 +15,6 @@ import pytest
 from tests.support.apart import RaisedApartError, apart
 from tests.support.faulty_rings import FAULTS, numbers, ring, run
 from warpsmith import knobs
-from warpsmith.runtime.driver import device_count
-
-if not device_count():
-    pytest.skip("needs a GPU", allow_module_level=True)
 
 WITHIN = 10.0
 """Seconds for one kernel, from the start of its process to the exception."""
