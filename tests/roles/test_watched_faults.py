@@ -1,4 +1,4 @@
-"""The faults of `tests/gpu/test_role_faults.py` without a GPU: they hang on the simulator."""
+"""The faults of roles of `tests/gpu/test_watchdog.py` without a GPU: they hang on the simulator."""
 
 from __future__ import annotations
 
