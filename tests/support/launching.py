@@ -142,6 +142,7 @@ def launched(
         memory.setdefault(tensor.name, empty)
         places[tensor.name] = _places(shape, steps)
     found = simulated(kernel, values, memory, schedules=SCHEDULES)
+    assert found or not any(place.size for place in places.values()), "nothing is launched"
     return tuple(found.get(name, memory[name].data)[place] for name, place in places.items())
 
 
