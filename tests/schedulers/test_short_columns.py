@@ -12,6 +12,7 @@ import pytest
 from tests.support.launching import check_automatic, check_segments, random_inputs
 from tests.support.lowering import lowered
 from tests.support.program import Program
+from warpsmith.engine.demands import check_call
 from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
@@ -182,7 +183,7 @@ def test_longer_columns_are_not_launched(tmp_path) -> None:
     assert params.exact
     long = Problem(values={"T0_size0": 289, "T0_size1": 64}, alignment={}, target=H200)
     with pytest.raises(ArgumentError, match="289, and .* was scheduled for at most 288") as failure:
-        planned._check(compiled, long, {})
+        check_call(compiled, long, {})
     assert failure.value.code == "WS0325"
 
 

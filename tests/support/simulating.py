@@ -15,7 +15,7 @@ from warpsmith.engine.simulated import encoded, parameter_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.kernel import Kernel, Reciprocal, layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.runtime.cache import CubinCache
@@ -82,12 +82,7 @@ def reported(
         text: CUDA that takes the place of the kernel's.
     """
     kernel = elect_by_warp(kernel)
-    numbers: dict[str, Any] = {name: v for name, v in values.items() if isinstance(v, int)}
-    for reciprocal in kernel.reciprocals:
-        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
-        numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
-    for symbol, value in kernel.derived:
-        numbers[symbol.name] = evaluate(value, numbers)
+    numbers = kernel.with_derived({n: v for n, v in values.items() if isinstance(v, int)})
     grid = tuple(evaluate(extent, numbers) for extent in kernel.launch.grid)
     block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
     if 0 in grid or 0 in block:

@@ -14,13 +14,12 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from warpsmith.engine.allocations import allocation, pitches_of
 from warpsmith.engine.bind import Binder
 from warpsmith.engine.launches import (
     CallPlan,
     Launch,
-    allocation,
     launch_of,
-    pitches_of,
     placed,
     problem_of,
 )
