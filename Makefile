@@ -59,8 +59,8 @@ docs: $(DEV)
 	$(PYTHON) -m warpsmith.tools.role_tables docs/roles.md
 	$(PYTHON) -m warpsmith.tools.order_table docs/ordering.md
 	$(PYTHON) -m warpsmith.tools.sync_counts docs/ordering.md
-	$(PYTHON) -m warpsmith.tools.ring_picture docs/pictures/ring.svg
-	$(PYTHON) -m warpsmith.tools.role_picture docs/pictures/roles.svg
+	$(PYTHON) -m warpsmith.tools.timeline_picture ring docs/pictures/ring.svg
+	$(PYTHON) -m warpsmith.tools.timeline_picture roles docs/pictures/roles.svg
 	$(PYTHON) -m tests.support.meetings
 	$(PYTHON) -m tests.support.role_fault_table docs/lessons/roles.md
 

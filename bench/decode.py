@@ -15,31 +15,24 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
-from unittest import mock
 
 import ml_dtypes
 import numpy as np
 
-from bench.measure import in_processes, one_line
-from bench.products_sweep import beyond
+from bench.measure import in_processes
+from bench.products import PEER, Row, Turns, Way, beyond, failures, forced, ways_of
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
-from warpsmith.ir.program import Program
-from warpsmith.schedulers.matmul import heuristic
-from warpsmith.schedulers.matmul.heuristic import MatmulParams
-from warpsmith.schedulers.problem import Problem
 
 ROWS = (1, 8, 16, 32, 64)
 WEIGHTS = ((2560, 4096), (4096, 4096), (12288, 4096), (28672, 4096), (4096, 14336), (8192, 8192))
 """m, and n and k, of the table."""
-
-Way = tuple[MatmulParams, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +66,6 @@ def executable(*, one_row: bool = False) -> Executable:
     return Executable(fd.fusion)
 
 
-@contextmanager
-def forced(params: MatmulParams) -> Iterator[None]:
-    """Products get this schedule, whatever would be chosen."""
-    with mock.patch.object(heuristic, "choose", return_value=params):
-        yield
-
-
-def candidates(case: Case) -> list[Way]:
-    """Schedules and predicted times, of which the first is chosen; without a GPU."""
-    seen: list[Way] = []
-
-    def noted(fusion: Program, problem: Problem) -> MatmulParams:
-        seen[:] = heuristic.ranked(fusion, problem)
-        return seen[0][0]
-
-    with mock.patch.object(heuristic, "choose", noted):
-        planned(case)
-    return seen
-
-
 def planned(case: Case) -> None:
     """Compile what the case gets, for arrays that are never touched."""
     shapes = case.ordered((case.m, case.k), (case.n, case.k))
@@ -112,60 +85,41 @@ def kinds(found: Sequence[Way], count: int) -> list[Way]:
 def compiled(case: Case, count: int, target: str) -> tuple[Case, list[Way]]:
     """The ways to time, of which each kernel is in the cache then."""
     with knobs.scope(device="sim", target=target):
-        ways = kinds(candidates(case), count)
+        ways = kinds(ways_of(lambda: planned(case)), count)
         for params, _ in ways[1:]:
             with forced(params):
                 planned(case)
     return case, ways
 
 
-def measured(case: Case, ways: Sequence[Way], x: Any, weights: Any, rep_ms: float) -> list[Any]:
+def measured(case: Case, ways: Sequence[Way], x: Any, weights: Any, rep_ms: float) -> list[Row]:
     """A row for each contender: what it is, microseconds and error, or what failed."""
     import torch
 
-    from warpsmith.testing import do_bench_interleaved
-
-    given = case.ordered(x, weights)
+    given = list(case.ordered(x, weights))
     wanted = given[0].double() @ given[1].double().T
-    calls: dict[str, Callable[[], Any]] = {
-        "cuBLAS": lambda: torch.nn.functional.linear(*given),
-    }
-    told: dict[str, dict[str, Any]] = {"cuBLAS": {}}
+    turns = Turns(
+        {"n": case.n, "k": case.k, "m": case.m}, partial(beyond, wanted=wanted, depth=case.k)
+    )
+    turns.add(PEER, lambda: lambda: torch.nn.functional.linear(*given))
 
-    def add(name: str, made: Executable, **facts: Any) -> None:
-        told[name] = facts
-        try:
-            ready = made.prepared(list(given))
-            error = beyond(ready(list(given))[0], wanted, case.k)
-        except Exception as failure:
-            told[name]["failed"] = one_line(failure)
-            return
-        told[name]["error"] = error
-        if error <= 1:
-            calls[name] = lambda: ready(list(given))
+    def ours(*, one_row: bool = False) -> Callable[[], Any]:
+        ready = executable(one_row=one_row).prepared(given)
+        return lambda: ready(given)[0]
 
     for number, (params, us) in enumerate(ways):
         with forced(params):
-            add("chosen" if number == 0 else f"other {number}", executable(), predicted=us)
-        told[list(told)[-1]]["params"] = str(params)
+            facts = {"params": str(params), "predicted": us}
+            turns.add("chosen" if number == 0 else f"other {number}", ours, **facts)
     if case.m == 1 and not case.mirrored:
-        add("one row", executable(one_row=True))
-    times = do_bench_interleaved(calls, 3.0, rep_ms)
-    rows = []
-    for name, facts in told.items():
-        row = {"n": case.n, "k": case.k, "m": case.m, "contender": name, **facts}
-        if name in times:
-            row["us"] = 1e3 * times[name]
-            row["ratio"] = times["cuBLAS"] / times[name]
-        rows.append(row)
-    return rows
+        turns.add("one row", partial(ours, one_row=True))
+    return turns.timed(rep_ms)
 
 
-def text(case: Case, row: dict[str, Any], rate: float) -> str:
+def text(case: Case, row: Row, rate: float) -> str:
     """A row as text; `rate` is the memory's, in bytes a microsecond."""
     if "us" not in row:
-        why = row.get("failed") or f"wrong: {row['error']:.3g} of what rounding allows"
-        return f"{case.title}  {row['contender']:9} {why}"
+        return f"{case.title}  {row['contender']:9} {row['failed']}"
     share = 100 * case.bytes / row["us"] / rate
     more = f" predicted {row['predicted']:6.1f}  {row['params']}" if "predicted" in row else ""
     return (
@@ -174,9 +128,9 @@ def text(case: Case, row: dict[str, Any], rate: float) -> str:
     )
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> int:
+def summary(rows: Sequence[Row]) -> int:
     """Print what the chosen come to, and what a better choice would; 1 where one is wrong."""
-    wrong = [row for row in rows if row["contender"] != "cuBLAS" and "us" not in row]
+    wrong = failures(rows)
     chosen = [row for row in rows if row["contender"] == "chosen" and "us" in row]
     if chosen:
         ratios = [row["ratio"] for row in chosen]
@@ -220,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{sum(len(w) for _, w in made)} kernels in {time.monotonic() - started:.1f} s")
     rate = target.rates.memory
     print(f"clusters at once: {target.clusters}\n     n      k    m  of {rate / 1e6:.2f} TB/s")
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for case, ways in made:
         if time.monotonic() - started > given.seconds:
             break

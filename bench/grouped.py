@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measure import one_line
-from bench.products_sweep import error_of
+from bench.products import error_of
 
 MOST = 1 / 0.95
 N, K = 4096, 7168

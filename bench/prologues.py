@@ -29,8 +29,8 @@ from unittest import mock
 import ml_dtypes
 import numpy as np
 
-from bench.measure import in_processes, one_line
-from bench.products_sweep import beyond
+from bench.measure import in_processes
+from bench.products import PEER, Row, Turns, beyond, failures
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.planner import operands
@@ -94,11 +94,9 @@ def compiled(case: Case, target: str) -> int:
     return counts[0]
 
 
-def measured(case: Case, kernels: int, rep_ms: float) -> list[dict[str, Any]]:
+def measured(case: Case, kernels: int, rep_ms: float) -> list[Row]:
     """A row for each contender: microseconds and error, or what failed."""
     import torch
-
-    from warpsmith.testing import do_bench_interleaved
 
     linear = torch.nn.functional.linear
     x = torch.randn(case.m, case.k, device="cuda").bfloat16()
@@ -107,40 +105,29 @@ def measured(case: Case, kernels: int, rep_ms: float) -> list[dict[str, Any]]:
     scale = torch.rand(case.n, 1, device="cuda") / 30
     wide = (weight.float() * scale).bfloat16()
     wanted = x.double() @ wide.double().T
-    calls: dict[str, Callable[[], Any]] = {
-        "cuBLAS of 16 bits": lambda: linear(x, wide),
-        "torch": lambda: linear(x, weight.bfloat16() * scale.bfloat16()),
-    }
-    told: dict[str, dict[str, Any]] = {name: {} for name in calls}
+    sizes = {"m": case.m, "n": case.n, "k": case.k, "kind": case.kind}
+    turns = Turns(sizes, partial(beyond, wanted=wanted, depth=case.k))
+    turns.add(PEER, lambda: lambda: linear(x, wide), weights="of 16 bits")
+
+    turns.rows.append(sizes | {"contender": "torch"})  # it rounds scales: held against nothing
+    turns.calls["torch"] = lambda: linear(x, weight.bfloat16() * scale.bfloat16())
+
+    def ours() -> Callable[[], Any]:
+        ready = executable(case.kind).prepared([x, weight, scale])
+        return lambda: ready([x, weight, scale])[0]
+
     for name in WAYS:
-        told[name] = {"kernels": kernels} if name == "planned" else {}
-        try:
-            with way(name):
-                ready = executable(case.kind).prepared([x, weight, scale])
-                error = beyond(ready([x, weight, scale])[0], wanted, case.k)
-        except Exception as failure:
-            told[name]["failed"] = one_line(failure)
-            continue
-        told[name]["error"] = error
-        if error <= 1:
-            calls[name] = partial(ready, [x, weight, scale])
-    times = do_bench_interleaved(calls, 3.0, rep_ms)
-    rows = []
-    for name, facts in told.items():
-        row = {"m": case.m, "n": case.n, "k": case.k, "kind": case.kind, "contender": name, **facts}
-        if name in times:
-            row |= {"us": 1e3 * times[name], "ratio": times["cuBLAS of 16 bits"] / times[name]}
-        rows.append(row)
-    return rows
+        with way(name):
+            turns.add(name, ours, **({"kernels": kernels} if name == "planned" else {}))
+    return turns.timed(rep_ms)
 
 
-def text(case: Case, row: dict[str, Any]) -> str:
+def text(case: Case, row: Row) -> str:
     """A row as text."""
     if "us" not in row:
-        why = row.get("failed") or f"wrong: {row['error']:.3g} of what rounding allows"
-        return f"{case.title}  {row['contender']:18} {why}"
+        return f"{case.title}  {row['contender']:8} {row['failed']}"
     kernels = f"  {row['kernels']} kernels" if "kernels" in row else ""
-    return f"{case.title}  {row['contender']:18} {row['us']:8.1f} us {row['ratio']:6.3f}{kernels}"
+    return f"{case.title}  {row['contender']:8} {row['us']:8.1f} us {row['ratio']:6.3f}{kernels}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -158,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [Case(m, n, k, kind) for kind, n, k in sizes for m in given.m]
     counts = in_processes(compiled, ((case, target) for case in cases))
     print(f"kernels of {len(cases)} cases in {time.monotonic() - started:.1f} s")
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for case, kernels in zip(cases, counts, strict=True):
         found = measured(case, kernels, given.rep_ms)
         for row in sorted(found, key=lambda row: row.get("us", float("inf"))):
@@ -166,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += found
         if given.json is not None:
             given.json.write_text(json.dumps(rows, indent=1))
-    return 1 if any("us" not in row for row in rows) else 0
+    return 1 if failures(rows) else 0
 
 
 if __name__ == "__main__":

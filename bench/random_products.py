@@ -2,6 +2,7 @@
 
 python -m bench.random_products --seed 7 --count 100          # what the model chooses
 python -m bench.random_products --seed 7 --count 30 --all 12  # and its next candidates: regret
+python -m bench.random_products --seed 7 --odd                # any sizes, batches, results in float
 
 Kernels are compiled in as many processes as there are cores, then each result is held against sums
 in float, and all contenders of a size are timed in turn, the L2 flushed before each. A ratio is
@@ -23,26 +24,41 @@ from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
-from unittest import mock
 
-import ml_dtypes
 import numpy as np
 
-from bench.decode import Way, forced
-from bench.measure import in_processes, one_line
+from bench.measure import in_processes
 from bench.peers import installed
-from bench.products_sweep import NAMES, Case, error_of, operands, theirs
+from bench.products import (
+    NAMES,
+    PEER,
+    Case,
+    Row,
+    Turns,
+    Way,
+    error_of,
+    failures,
+    forced,
+    operands,
+    theirs,
+    ways_of,
+)
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
-from warpsmith.schedulers.matmul import heuristic
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.schedulers.matmul.words import shortly
 
 LEAST, MOST, DEEPEST = 64, 8192, 16384
 """Sizes of m and n, and the largest k, that are drawn, evenly by their logarithm."""
 
+ODD_LEAST = 256
+LARGEST_WORK, LARGEST_ELEMENTS = 2.0**40, 2**28
+"""Of odd cases: the least size; multiplications and elements of a tensor, of all batches."""
+
 PEERS = ("nvfuser", "quack")
 WORST = 10
-WARMUP_MS = 3.0
+THIRD = 1 / 3
+"""A ratio to cuBLAS below which a choice fails."""
 
 
 def drawn(seed: int, count: int) -> list[Case]:
@@ -68,41 +84,78 @@ def drawn(seed: int, count: int) -> list[Case]:
     return [case() for _ in range(count)]
 
 
+def drawn_odd(seed: int, count: int) -> list[Case]:
+    """Half of the sizes are multiples of 64, and half of the others any number; some cases have
+    batches, and some results are floats.
+    """
+    source = random.Random(seed)
+
+    def size() -> int:
+        number: float = ODD_LEAST * (MOST / ODD_LEAST) ** source.random()
+        step = source.choice((64, 64, 8, 1))
+        return max(ODD_LEAST, round(number / step) * step)
+
+    def case() -> Case:
+        m, n, k = size(), size(), size()
+        batch = source.choice((0, 0, 0, 2, 3, 8, 16))
+        dtype = source.choice(("bfloat16", "bfloat16", "half"))
+        return Case(
+            m=m,
+            n=n,
+            k=k,
+            batch=batch,
+            a_fast=source.choice("kkm"),
+            b_fast=source.choice("kkn"),
+            shared=bool(batch) and source.random() < 0.3,
+            dtype=dtype,
+            out=source.choice((dtype, dtype, "float")),
+        )
+
+    def fits(case: Case) -> bool:
+        times = max(case.batch, 1)
+        elements = times * max(case.m * case.n, case.m * case.k, case.n * case.k)
+        work = times * case.m * case.n * case.k
+        return work <= LARGEST_WORK and elements <= LARGEST_ELEMENTS
+
+    cases = filter(fits, iter(case, None))
+    return [next(cases) for _ in range(count)]
+
+
 def executable(case: Case) -> Executable:
     """The product of a case, of any sizes."""
     with FusionDefinition() as fd:
-        dtype = getattr(DataType, NAMES[case.dtype])
-        turned = (case.a_fast == "m", case.b_fast == "k")
-        orders = ([0, 1] if each else None for each in turned)
-        a, b = (fd.define_tensor([-1, -1], True, dtype, stride_order=order) for order in orders)
-        fd.add_output(fd.ops.matmul(a, b))
+        given = [
+            fd.define_tensor(
+                [-1] * (3 if batch else 2),
+                True,
+                getattr(DataType, NAMES[case.dtype]),
+                stride_order=([2] if batch else []) + ([0, 1] if turned else [1, 0]),
+            )
+            for batch, _, _, turned in case.sides
+        ]
+        fd.add_output(fd.ops.cast(fd.ops.matmul(*given), getattr(DataType, NAMES[case.out])))
     return Executable(fd.fusion)
 
 
 def _untouched(case: Case) -> list[np.ndarray[Any, Any]]:
     """Operands in the layout of a case, of memory that nothing touches."""
-    dtype: Any = ml_dtypes.bfloat16 if case.dtype == "bfloat16" else np.float16
-    sides = ((case.m, case.k, case.a_fast == "m"), (case.k, case.n, case.b_fast == "k"))
-    return [
-        np.empty((columns, rows), dtype).T if turned else np.empty((rows, columns), dtype)
-        for rows, columns, turned in sides
-    ]
+    dtype = numpy_dtype(getattr(DataType, NAMES[case.dtype]))
+
+    def made(batch: int, rows: int, columns: int, turned: bool) -> np.ndarray[Any, Any]:
+        shape = (columns, rows) if turned else (rows, columns)
+        array = np.empty((batch, *shape) if batch else shape, dtype)
+        return array.swapaxes(-1, -2) if turned else array
+
+    return [made(*side) for side in case.sides]
 
 
 def compiled(case: Case, count: int, target: str) -> tuple[Case, list[Way], float]:
     """The candidates to time, predicted to be fastest first, of which each kernel is in the cache
     then; and the seconds that the first took. Needs no GPU.
     """
-    found: list[Way] = []
-
-    def noted(*given: Any) -> heuristic.MatmulParams:
-        found[:] = heuristic.ranked(*given)
-        return found[0][0]
-
     started = time.perf_counter()
     with knobs.scope(device="sim", target=target):
-        with mock.patch.object(heuristic, "choose", noted):
-            executable(case).plan_for(_untouched(case))
+        found = ways_of(lambda: executable(case).plan_for(_untouched(case)))
         took = time.perf_counter() - started
         for params, _ in found[1:count]:
             with forced(params):
@@ -129,32 +182,11 @@ def _quack(a: Any, b: Any) -> Callable[[], Any]:
 BUILDERS = dict(zip(PEERS, (_nvfuser, _quack), strict=True))
 
 
-def measured(
-    case: Case, ways: Sequence[Way], peers: Sequence[str], rep_ms: float
-) -> list[dict[str, Any]]:
+def measured(case: Case, ways: Sequence[Way], peers: Sequence[str], rep_ms: float) -> list[Row]:
     """A row for each contender: what it is, microseconds and error, or what failed."""
-    import torch
-
-    from warpsmith.testing import do_bench_interleaved
-
     a, b = operands(case)
-    rows: list[dict[str, Any]] = []
-    calls: dict[str, Callable[[], Any]] = {"cublas": theirs(case, a, b)}
-
-    def add(name: str, build: Callable[[], Callable[[], Any]], **facts: Any) -> None:
-        row = asdict(case) | {"title": case.title, "contender": name, **facts}
-        rows.append(row)
-        try:
-            call = build()
-            call().fill_(math.nan)  # the next result most likely gets this memory
-            row["error"] = error_of(call(), a, b)
-        except Exception as failure:
-            row["failed"] = one_line(failure)
-            return
-        if row["error"] <= 1:
-            calls[name] = call
-        else:
-            row["failed"] = f"wrong: {row['error']:.3g} of what rounding allows"
+    turns = Turns(asdict(case) | {"title": case.title}, partial(error_of, a=a, b=b))
+    turns.add(PEER, lambda: theirs(case, a, b))
 
     def ours() -> Callable[[], Any]:
         ready = executable(case).prepared([a, b])
@@ -163,20 +195,15 @@ def measured(
     for number, (params, us) in enumerate(ways):
         with forced(params):
             facts = {"params": str(params), "short": shortly(params), "predicted": us}
-            add("chosen" if number == 0 else f"next {number}", ours, **facts)
+            turns.add("chosen" if number == 0 else f"next {number}", ours, **facts)
+    if not ways:
+        turns.add("chosen", ours, short="by another scheduler", predicted=math.nan)
     for name in peers:
-        add(name, partial(BUILDERS[name], a, b))
-    torch.cuda.synchronize()
-    times = do_bench_interleaved(calls, WARMUP_MS, rep_ms)
-    for row in rows:
-        if row["contender"] in times:
-            row["us"] = 1e3 * times[row["contender"]]
-            row["cublas_us"] = 1e3 * times["cublas"]
-            row["ratio"] = times["cublas"] / times[row["contender"]]
-    return rows
+        turns.add(name, partial(BUILDERS[name], a, b))
+    return [row for row in turns.timed(rep_ms) if row["contender"] != PEER]
 
 
-def line(row: dict[str, Any]) -> str:
+def line(row: Row) -> str:
     """A row as text."""
     if "us" not in row:
         return f"{row['title']}: {row['contender']}: {row['failed']}"
@@ -187,7 +214,7 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
-def summary(cases: Sequence[Sequence[dict[str, Any]]]) -> str:
+def summary(cases: Sequence[Sequence[Row]]) -> str:
     """What each contender comes to, the choice's worst sizes, and what it loses."""
     rows = [row for each in cases for row in each]
     lines = []
@@ -215,15 +242,23 @@ def summary(cases: Sequence[Sequence[dict[str, Any]]]) -> str:
             f"of those timed the choice takes {regret:.3f} x the best one's time, at worst "
             f"{max(lost):.3f} x; the best reach {of_best:.3f} of cuBLAS"
         )
-    failed = [row for row in rows if "failed" in row]
+    failed = failures(rows)
     return "\n".join([*lines, f"{len(failed)} failed or wrong", *map(line, failed)])
 
 
+def is_bad(row: Row) -> bool:
+    """Whether a kernel of ours failed or was wrong, or the choice took 3 times cuBLAS's time."""
+    if "short" not in row:
+        return False
+    return "failed" in row or (row["contender"] == "chosen" and row["ratio"] < THIRD)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run all; 1 where a kernel of ours failed or was wrong."""
+    """Run all; 1 where one `is_bad`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100, help="sizes that are drawn")
+    parser.add_argument("--odd", action="store_true", help="any sizes, batches, results in float")
     parser.add_argument("--all", type=int, default=1, help="candidates to time of each size")
     parser.add_argument(
         "--sizes", nargs="*", default=[], help="MxNxK:LAYOUT more, such as 8x8x8:mn"
@@ -236,7 +271,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     started = time.monotonic()
-    cases = [*map(said, given.sizes), *drawn(given.seed, given.count)]
+    draw = drawn_odd if given.odd else drawn
+    cases = [*map(said, given.sizes), *draw(given.seed, given.count)]
     target = given.compile_only or _target()
     made = in_processes(compiled, ((case, given.all, target) for case in cases), given.jobs)
     kernels, first = sum(len(ways) for _, ways, _ in made), sorted(took for _, _, took in made)
@@ -246,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     peers = [name for name in given.peers if installed(name)]
     print(f"seed {given.seed}; beside cuBLAS: {', '.join(peers) or 'nobody'}", flush=True)
-    done: list[list[dict[str, Any]]] = []
+    done: list[list[Row]] = []
     for case, ways, _ in made:
         if time.monotonic() - started > given.seconds:
             break
@@ -255,7 +291,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.json is not None:
             given.json.write_text(json.dumps(done))
     print(summary(done))
-    return 1 if any("failed" in row and "short" in row for rows in done for row in rows) else 0
+    return 1 if any(is_bad(row) for rows in done for row in rows) else 0
 
 
 def said(text: str) -> Case:

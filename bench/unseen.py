@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -29,9 +28,8 @@ from unittest import mock
 from bench import norm_backward, norms, residual_backward
 from bench.peers import chosen, contenders
 from bench.problem import Builder, Problem, outputs_of, planned
+from bench.row_shapes import Considered, considered, forced, plan
 from warpsmith.errors import ArgumentError, DeviceError
-from warpsmith.schedulers.rows import predict, strategy
-from warpsmith.schedulers.rows.model import Work, predicted_us
 
 FAMILIES: Mapping[str, tuple[Callable[[int, int, str], Problem], ...]] = {
     "norm_bwd": (
@@ -52,13 +50,6 @@ STEPS = (8, 8, 8, 8, 1)
 DTYPES = ("bfloat16", "bfloat16", "bfloat16", "float")
 MOST_ELEMENTS = 2**28
 """Of a problem's tensors."""
-
-SHAPE = (
-    *("block_x", "vector", "unroll", "block_y", "rows_per_thread", "blocks_per_sm", "cluster"),
-    *("ring", "warp_specialize", "joined", "reread", "reload_weights", "weights_in_shared"),
-    *("exact", "by_threads", "chunks"),
-)
-"""Parameters that say who computes rows, and in which shape."""
 
 MOST_PROBLEMS = 600
 CHOSEN = "warpsmith"
@@ -122,99 +113,6 @@ def drawn(seed: int, suites: Sequence[str]) -> Iterator[Problem]:
             yield replace(make(rows, columns, dtype), suite=suite)
 
 
-# --- shapes ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Considered:
-    """Parameters that a heuristic predicted a time for, and what is to be done with them."""
-
-    params: Any
-    us: float
-    work: Work | None = None
-
-    @property
-    def words(self) -> str:
-        """What differs most from shape to shape, in short."""
-        p = self.params
-        return (
-            f"{'role' if p.warp_specialize else 'waves'} {p.block_y}x{p.block_x} threads, "
-            f"{p.unroll}x{p.vector} elements, {p.rows_per_thread} rows, {p.blocks_per_sm} blocks, "
-            f"cluster {p.cluster}, ring {p.ring}{' reread' if p.reread else ''}"
-            f"{' exact' if p.exact else ''}{' reload' if p.reload_weights else ''}"
-        )
-
-    @property
-    def shape(self) -> dict[str, Any]:
-        """The parameters that the model sees; what follows from the call comes later."""
-        return {name: getattr(self.params, name) for name in SHAPE}
-
-    @property
-    def kind(self) -> tuple[Any, ...]:
-        """What tells shapes apart: not how many stages they have."""
-        p = self.params
-        return (
-            *(p.warp_specialize, p.block_x, p.block_y, p.unroll, p.rows_per_thread),
-            *(p.blocks_per_sm, p.cluster, p.reread, p.reload_weights),
-        )
-
-
-@contextmanager
-def noted() -> Iterator[list[Considered]]:
-    """The list gets every shape whose time is predicted while this lasts."""
-    found: list[Considered] = []
-
-    def predicted(work: Work, params: Any, target: Any) -> float:
-        found.append(Considered(params, predicted_us(work, params, target), work))
-        return found[-1].us
-
-    with mock.patch.object(predict, "predicted_us", predicted):
-        yield found
-
-
-@contextmanager
-def forced(params: Any) -> Iterator[None]:
-    """Rows get these parameters while this lasts; what follows from the call is still its own."""
-    with mock.patch.object(strategy, "candidates", return_value=((params, 0.0),)):
-        yield
-
-
-def considered(problem: Problem, most: int) -> tuple[list[Considered], Considered | None]:
-    """The shapes predicted to be fastest, one of each kind, and the one that is chosen."""
-    taken: list[Any] = []
-    real = strategy.choose
-
-    def choose(*given: Any) -> Any:
-        taken.append(real(*given))
-        return taken[-1]
-
-    with noted() as found, mock.patch.object(strategy, "choose", choose):
-        _plan(problem)
-    by_kind: dict[tuple[Any, ...], Considered] = {}
-    for each in sorted(found, key=lambda each: each.us):
-        by_kind.setdefault(each.kind, each)
-    if not taken:
-        return [], None
-    own = Considered(taken[-1], math.nan)
-    own = next((each for each in found if each.shape == own.shape), own)
-    others = [each for each in by_kind.values() if each.kind != own.kind]
-    return others[:most], own
-
-
-def _plan(problem: Problem) -> None:
-    """Compile what the problem's sizes get into the cache, with no GPU."""
-    import numpy as np
-
-    from warpsmith import fuse
-    from warpsmith.engine.executable import Executable
-    from warpsmith.runtime.arrays import NUMPY_DTYPES
-
-    pairs = zip(problem.shapes, problem.dtypes, strict=True)
-    arrays = [np.empty(shape, NUMPY_DTYPES[dtype]) for shape, dtype in pairs]
-    lowered = fuse(problem.fused).lower(*arrays)
-    Executable(lowered.fusion).plan_for([*arrays, *(1 for _ in lowered.fusion.input_scalars)])
-
-
 def _ready(seed: int, suites: Sequence[str], number: int, most: int) -> tuple[int, Any]:
     """In a process of its own: all shapes of a problem, compiled."""
     stream = drawn(seed, suites)
@@ -223,7 +121,7 @@ def _ready(seed: int, suites: Sequence[str], number: int, most: int) -> tuple[in
         others, own = considered(problem, most)
         for each in others:
             with forced(each.params):
-                _plan(problem)
+                plan(problem)
     except Exception as failure:
         return number, f"{type(failure).__name__}: {str(failure)[:200]}"
     return number, (others, own)

@@ -6,7 +6,6 @@ reads the environment.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from warpsmith.errors import KnobError
+from warpsmith.knob_kinds import (
+    COUNT,
+    DIRECTORY,
+    NAMES,
+    OPTIONAL_DIRECTORY,
+    SECONDS,
+    SWITCH,
+    SWITCH_OR_AUTO,
+    Kind,
+    Unfit,
+    one_of,
+)
 from warpsmith.targets.known import KNOWN
 
 Device = Literal["auto", "gpu", "sim", "reference"]
@@ -27,96 +38,7 @@ LogLevel = Literal["off", "error", "warning", "info", "debug"]
 PREFIX = "WARPSMITH_"
 
 
-class _Unfit(Exception):
-    """A value that a parser cannot take; its text says what is allowed."""
-
-
-def _directory(value: object) -> Path:
-    if isinstance(value, Path):
-        return value
-    if isinstance(value, str) and value.strip():
-        return Path(value).expanduser()
-    raise _Unfit("the path of a directory")
-
-
-def _optional_directory(value: object) -> Path | None:
-    return None if value is None else _directory(value)
-
-
-def _words(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return tuple(word.strip() for word in value.split(",") if word.strip())
-    if isinstance(value, tuple | list) and all(isinstance(word, str) for word in value):
-        return tuple(value)
-    raise _Unfit("names separated by commas, or `all`")
-
-
-def _switch(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    words = {"1": True, "true": True, "yes": True, "on": True}
-    words |= {"0": False, "false": False, "no": False, "off": False}
-    if isinstance(value, str) and value.strip().lower() in words:
-        return words[value.strip().lower()]
-    raise _Unfit("1, true, yes, on, 0, false, no, off")
-
-
-def _switch_or_auto(value: object) -> bool | str:
-    if isinstance(value, str) and value.strip().lower() == "auto":
-        return "auto"
-    try:
-        return _switch(value)
-    except _Unfit as unfit:
-        raise _Unfit(f"auto, {unfit}") from None
-
-
-def _seconds(value: object) -> float:
-    try:
-        number = float(value) if isinstance(value, str | int | float) else math.nan
-    except ValueError:
-        number = math.nan
-    if isinstance(value, bool) or not 1e-9 <= number <= 1e6:
-        raise _Unfit("seconds, from 1e-9 to 1e6")
-    return number
-
-
-def _count(value: object) -> int:
-    try:
-        number = int(value) if isinstance(value, str | int) else 0
-    except ValueError:
-        number = 0
-    if isinstance(value, bool) or not 1 <= number <= 10**9:
-        raise _Unfit("a whole number from 1 to 10**9")
-    return number
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How a value is read, and what its type is called."""
-
-    parse: Callable[[object], object]
-    words: str
-
-
-_DIRECTORY = _Kind(_directory, "directory")
-_OPTIONAL_DIRECTORY = _Kind(_optional_directory, "directory")
-_NAMES = _Kind(_words, "names")
-_SWITCH = _Kind(_switch, "switch")
-_SWITCH_OR_AUTO = _Kind(_switch_or_auto, "switch or `auto`")
-_SECONDS = _Kind(_seconds, "number")
-_COUNT = _Kind(_count, "number")
-
-
-def _one_of(*allowed: str) -> _Kind:
-    def parse(value: object) -> str:
-        if isinstance(value, str) and value.strip().lower() in allowed:
-            return value.strip().lower()
-        raise _Unfit(", ".join(allowed))
-
-    return _Kind(parse, ", ".join(f"`{word}`" for word in allowed))
-
-
-def _knob(kind: _Kind, default: Any, meaning: str, shown: str = "") -> Any:
+def _knob(kind: Kind, default: Any, meaning: str, shown: str = "") -> Any:
     """One declaration: its kind, its default, one sentence, and the default in words where these
     are not plain.
     """
@@ -144,137 +66,137 @@ class Knobs:
     """
 
     cache_dir: Path = _knob(
-        _DIRECTORY,
+        DIRECTORY,
         Path("~/.cache/warpsmith"),
         "Where compiled kernels are kept between processes.",
         "`$XDG_CACHE_HOME/warpsmith`, or `~/.cache/warpsmith`",
     )
     dump: tuple[str, ...] = _knob(
-        _NAMES,
+        NAMES,
         (),
         "Passes after which the program is written to `dump_dir`, separated by commas, or `all`.",
     )
     dump_dir: Path = _knob(
-        _DIRECTORY,
+        DIRECTORY,
         Path("warpsmith_dump"),
         "Where dumps are written, one numbered file a pass.",
         "`warpsmith_dump` in the working directory",
     )
     override_dir: Path | None = _knob(
-        _OPTIONAL_DIRECTORY,
+        OPTIONAL_DIRECTORY,
         None,
         "Where edited CUDA is looked for: a file `<kernel name>.cu` there replaces the emitted "
         "text.",
     )
     always_compile: bool = _knob(
-        _SWITCH, False, "Compile even what the cache holds, and store it again."
+        SWITCH, False, "Compile even what the cache holds, and store it again."
     )
     keep_emitted: Literal["auto"] | bool = _knob(
-        _SWITCH_OR_AUTO,
+        SWITCH_OR_AUTO,
         "auto",
         "Whether kernels are kept in `cache_dir` as they were before NVRTC, too, with what was "
         "proved of them, so that another process that plans them need not lower them again; "
         "`auto` does not where warpsmith runs from a checkout, which may be changed in memory.",
     )
     device: Device = _knob(
-        _one_of("auto", "gpu", "sim", "reference"),
+        one_of("auto", "gpu", "sim", "reference"),
         "auto",
         "What runs a fusion: the GPU, the simulator, the NumPy reference; `auto` takes the GPU "
         "where there is one, else the simulator.",
     )
     target: str = _knob(
-        _one_of("auto", *(target.name for target in KNOWN)),
+        one_of("auto", *(target.name for target in KNOWN)),
         "auto",
         "The model of a GPU that kernels are made for; `auto` is the GPU that calls run on, and "
         f"`{KNOWN[0].name}` where there is none.",
     )
     rings: Rings = _knob(
-        _one_of("auto", "prefer", "never"),
+        one_of("auto", "prefer", "never"),
         "auto",
         "Whether schedulers let loads run ahead through circular buffers in shared memory: where "
         "that is faster, wherever it can be, or nowhere.",
     )
     pace: bool = _knob(
-        _SWITCH,
+        SWITCH,
         True,
         "Let no block that goes round many bytes of rows ask for more of them before the memory "
         "could have served all blocks so far: blocks that run ahead of each other slow it down.",
     )
     early_launch: bool = _knob(
-        _SWITCH,
+        SWITCH,
         True,
         "Let each kernel of a call but the first start while the one before it ends, and wait "
         "there for what that one writes.",
     )
     autotune: bool = _knob(
-        _SWITCH,
+        SWITCH,
         False,
         "Time the first few candidates of products and scans on the GPU, at the first call of each "
         "class of sizes, and keep the fastest in `cache_dir`. Of tensors on the host, and on the "
         "simulator, nothing is timed: what was kept, or the model, decides.",
     )
     warp_specialize: Specialize = _knob(
-        _SWITCH_OR_AUTO,
+        SWITCH_OR_AUTO,
         "auto",
         "Whether kernels of rows have warps of their own that load: where that is faster, in each "
         "of them or the call is refused, or in none.",
     )
     verify: Verify = _knob(
-        _one_of("off", "protocol", "all"),
+        one_of("off", "protocol", "all"),
         "protocol",
         "What is proved of a kernel with circular buffers before it is launched: that "
         "its warps cannot hang or race at these sizes, or nothing. With `all`, also after every "
         "pass that what orders its accesses still does.",
     )
     watchdog: bool = _knob(
-        _SWITCH,
+        SWITCH,
         False,
         "Give up waits in kernels after `watchdog_seconds`, and raise what was waited for; every "
         "launch is then waited for.",
     )
     watchdog_seconds: float = _knob(
-        _SECONDS, 2.0, "How long one wait in a kernel may take where the watchdog is on."
+        SECONDS, 2.0, "How long one wait in a kernel may take where the watchdog is on."
     )
     cache_mib: int = _knob(
-        _COUNT,
+        COUNT,
         4096,
         "MiB of files that `cache_dir` may hold; beyond, those that were not used for longest go.",
     )
     kept_traces: int = _knob(
-        _COUNT,
+        COUNT,
         1024,
         "Traces of functions that a process keeps, one for each class of arguments; beyond, here "
         "and below, those that were not used for longest are forgotten.",
     )
     kept_plans: int = _knob(
-        _COUNT,
+        COUNT,
         4096,
         "Signatures of calls that can be run again at once; through `fuse`, each counts twice.",
     )
     kept_kernels: int = _knob(
-        _COUNT,
+        COUNT,
         512,
         "Compiled kernels that a process keeps in all their forms, to be launched at other sizes.",
     )
     loaded_kernels: int = _knob(
-        _COUNT,
+        COUNT,
         512,
         "Kernels that a process keeps on its devices, but for those that a captured graph holds.",
     )
     kept_maps: int = _knob(
-        _COUNT, 16384, "Tensor maps that are kept encoded, one for each address that a launch met."
+        COUNT, 16384, "Tensor maps that are kept encoded, one for each address that a launch met."
     )
     kept_workspaces: int = _knob(
-        _COUNT, 256, "Counters in device memory that are kept at zero for the kernels of a stream."
+        COUNT, 256, "Counters in device memory that are kept at zero for the kernels of a stream."
     )
     progress: bool = _knob(
-        _SWITCH,
+        SWITCH,
         True,
         "Show a bar on standard error, if that is a terminal, while the kernels of a call are "
         "compiled for more than two seconds.",
     )
     logs: LogLevel = _knob(
-        _one_of("off", "error", "warning", "info", "debug"),
+        one_of("off", "error", "warning", "info", "debug"),
         "warning",
         "The least severe message that is printed to standard error.",
     )
@@ -322,7 +244,7 @@ def variable_name(knob: str) -> str:
 def _parsed(declared: Field[Any], value: object, name: str) -> object:
     try:
         parsed = declared.metadata["kind"].parse(value)
-    except _Unfit as unfit:
+    except Unfit as unfit:
         raise KnobError(f"{name}={value!r} is not allowed", remedy=f"allowed: {unfit}") from None
     return parsed.expanduser() if isinstance(parsed, Path) else parsed
 

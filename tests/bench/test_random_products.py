@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import random_products as bench
-from bench.products_sweep import Case
+from bench.products import Case
 from warpsmith import knobs
 
 
@@ -19,6 +19,18 @@ def test_sizes_are_the_same_for_a_seed_and_of_all_kinds() -> None:
         assert case.m % 8 == case.n % 8 == case.k % 8 == 0
         assert min(case.m, case.n, case.k) >= 64
         assert max(case.m, case.n) <= 8192
+
+
+def test_odd_cases_are_of_every_kind() -> None:
+    cases = bench.drawn_odd(3, 300)
+    assert cases[:9] == bench.drawn_odd(3, 9) != bench.drawn_odd(4, 9)
+    assert {(c.a_fast, c.b_fast) for c in cases} == {(a, b) for a in "km" for b in "kn"}
+    assert {c.k % 8 for c in cases} == set(range(8))
+    assert {bool(c.batch) for c in cases} == {c.shared for c in cases} == {False, True}
+    assert {c.out for c in cases} == {"bfloat16", "half", "float"}
+    sizes = [size for c in cases for size in (c.m, c.n, c.k)]
+    assert min(sizes) >= bench.ODD_LEAST
+    assert bench.MOST // 2 < max(sizes) <= bench.MOST
 
 
 def test_candidates_are_compiled_without_a_gpu(tmp_path: Path) -> None:
@@ -40,6 +52,13 @@ def row(contender: str, us: float, cublas: float, **more: Any) -> dict[str, Any]
     ours = {"short": "A", "predicted": 9.0} if contender not in bench.PEERS else {}
     times = {"us": us, "cublas_us": cublas, "ratio": cublas / us}
     return {"title": f"of {cublas}", "contender": contender, **ours, **times, **more}
+
+
+def test_what_is_bad() -> None:
+    assert not bench.is_bad(row("chosen", 10.0, 9.0))
+    assert bench.is_bad(row("chosen", 30.0, 9.0))
+    assert not bench.is_bad(row("quack", 30.0, 9.0))
+    assert bench.is_bad({"contender": "next 1", "short": "B", "failed": "wrong: 9"})
 
 
 def test_what_all_sizes_come_to() -> None:

@@ -8,7 +8,8 @@ from itertools import islice
 import pytest
 
 from bench.norm_backward import rms_norm_bwd
-from bench.unseen import CHOSEN, COLUMNS, FAMILIES, Timed, considered, drawn, forced, report, run
+from bench.row_shapes import considered, forced
+from bench.unseen import CHOSEN, COLUMNS, FAMILIES, Timed, drawn, report, run
 from warpsmith.errors import ArgumentError
 
 TIMED = Timed(

@@ -11,7 +11,6 @@ from tests.support import cluster_kernels as sums
 from tests.support import cluster_roles as roles
 from tests.support.cluster_kernels import WAIT, WAYS, RowSum, X, simulate_sum, without
 from tests.support.cluster_roles import RoleSum, simulate_roles
-from tests.support.memory import NUMPY_TYPES
 from tests.support.simulating import Contents, reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import InternalError
@@ -34,6 +33,7 @@ from warpsmith.kernel.rings import ELECTED, Expect, InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.kernel.waits import WaitSite, WatchedAwait
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.targets.hopper import H200
 
 ZERO, ONE = integers.ZERO, integers.ONE
@@ -217,7 +217,7 @@ def kernel_of(
     )
 
 
-TYPES = [d for d in NUMPY_TYPES if d is not DataType.Index]
+TYPES = [d for d in DataType if d is not DataType.Index]
 PASSED = [
     pytest.param(dtype, how, id=f"{how}-{dtype.value}")
     for how in ("store", "load", "async")
@@ -230,7 +230,7 @@ PASSED = [
 @pytest.mark.parametrize(("dtype", "how"), PASSED)
 def test_elements_of_every_type(dtype: DataType, how: str) -> None:
     bits = np.random.default_rng(0).integers(0, 2, 96)
-    x = (bits if dtype is DataType.Bool else bits * 55 - 11).astype(NUMPY_TYPES[dtype])
+    x = (bits if dtype is DataType.Bool else bits * 55 - 11).astype(numpy_dtype(dtype))
     memory = {
         "X": Contents(x, np.full(96, True)),
         "Y": Contents(np.zeros_like(x), np.full(96, False)),

@@ -12,10 +12,11 @@ import pytest
 
 from tests.support import plain_products as plain
 from tests.support.machine_code import machine_lines
-from tests.support.product_kernels import Product, check_product, product_kernel
+from tests.support.product_kernels import check_product, product_kernel
 from tests.support.role_code import missing_from_ptx
 from tests.support.role_parts import single
 from tests.support.simulating import Contents, reported
+from tests.support.tiled_product import Product
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.products import multiply_piece
@@ -177,7 +178,7 @@ def plain_report(body: plain.Body) -> tuple[str, np.ndarray]:
     return report.verdict, report.arrays["D"].reshape(d.shape)
 
 
-def test_the_simulator_agrees_with_the_interpreter() -> None:
+def test_threads_alone_are_clean_and_exact() -> None:
     verdict, found = plain_report(plain.plain_body())
     assert verdict == "clean"
     np.testing.assert_array_equal(found, plain.plain_inputs()[2])

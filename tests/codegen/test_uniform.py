@@ -9,10 +9,11 @@ from functools import cache
 import pytest
 
 from tests.support.lowering import lowered
-from tests.support.product_kernels import Product, product_kernel
+from tests.support.product_kernels import product_kernel
 from tests.support.role_kernels import storing as storing_by_role
 from tests.support.role_kernels import streaming
 from tests.support.role_reductions import ALL_CASES
+from tests.support.tiled_product import Product
 from tests.support.tiling import Tiling, loading, storing
 from tests.support.tma_code import Issue, Lanes, tma_predicates
 from warpsmith import LoadStoreOpType

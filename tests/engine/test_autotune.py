@@ -57,8 +57,8 @@ class Device:
 def device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Device]:
     made = Device()
     monkeypatch.setattr(executable, "OnDevice", made)
-    monkeypatch.setattr(executable, "_place", lambda binding, asked: 0)
-    monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
+    monkeypatch.setattr(executable, "place_of", lambda binding, asked: 0)
+    monkeypatch.setattr(executable, "is_on_device", lambda binding: True)
     kept = Entries(tmp_path, "tuned", b"tried\n", 1 << 20)
     monkeypatch.setattr(autotune, "_entries", lambda asked: kept)
     monkeypatch.setattr(autotune, "MOST", MOST)

@@ -212,8 +212,8 @@ def test_tensor_maps_have_a_limit(fake: FakeDriver) -> None:
 def counters(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The tensors of counters that calls of PyTorch's tensors make, on the faked device."""
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(executable, "_place", lambda binding, knobs: 0)
-    monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
+    monkeypatch.setattr(executable, "place_of", lambda binding, knobs: 0)
+    monkeypatch.setattr(executable, "is_on_device", lambda binding: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     made: list[Any] = []
     zeros = torch.zeros

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.binaries import UNCOMPILED
+from tests.support.binaries import UNCOMPILED, compiled_sources
 from tests.support.hungry_roles import hungry
 from tests.support.role_code import Counts, confirmed, missing_from_kernel
 from tests.support.role_kernels import chained, check, copied_by_threads, storing, streaming
@@ -21,9 +21,8 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Budgets, Kernel
 from warpsmith.protocol.registers import entry_registers
-from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.cache import CubinCache
-from warpsmith.runtime.nvrtc import check_remarks, compile_source
+from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200, SM90A
 
@@ -33,14 +32,7 @@ SHAPES = ((32, 4, 2), (128, 2, 1), (256, 1, 1))
 @pytest.fixture
 def compiles(monkeypatch: pytest.MonkeyPatch) -> list[Source]:
     """The sources that were compiled, in any order."""
-    seen: list[Source] = []
-
-    def counted(source: Source) -> Binary:
-        seen.append(source)
-        return compile_source(source)
-
-    monkeypatch.setattr(cache_module, "compile_source", counted)
-    return seen
+    return compiled_sources(monkeypatch)
 
 
 @pytest.fixture

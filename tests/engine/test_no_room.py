@@ -106,7 +106,7 @@ def on_torch(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
         self._device = torch.device("cpu")
 
     monkeypatch.setattr(runners.OnDevice, "__init__", on_host)
-    monkeypatch.setattr(executable, "_is_torch_call", lambda binding: True)
+    monkeypatch.setattr(executable, "is_on_device", lambda binding: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1000, 2000))
     return fake
 

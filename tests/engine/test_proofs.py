@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpsmith.protocol import walks
-from warpsmith.tools.role_example import scheduled_roles
+from warpsmith.tools.page_examples import scheduled_roles
 
 PROOF = "  proof       of loops cut to 16 iterations: a block of this launch takes too many steps"
 

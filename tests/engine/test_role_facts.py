@@ -10,8 +10,7 @@ from tests.support.role_feeds import Feed
 from tests.support.role_groups import sliced
 from warpsmith import FusionDefinition, ParallelType
 from warpsmith.engine.role_facts import RingRow, RoleRow, ring_line, role_line
-from warpsmith.tools.ring_picture import scheduled_ring
-from warpsmith.tools.role_example import scheduled_roles
+from warpsmith.tools.page_examples import scheduled_ring, scheduled_roles
 
 SILENT = ("  role", "  ring")
 

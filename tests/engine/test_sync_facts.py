@@ -10,9 +10,9 @@ import pytest
 from tests.support import ring_maps as maps
 from tests.support import role_chains as chains
 from tests.support.lowering import lowered
-from tests.support.product_kernels import Product
 from tests.support.ring_loads import Kind, Ring
 from tests.support.role_feeds import Feed
+from tests.support.tiled_product import Product
 from tests.support.tiling import Tiling, storing
 from tests.support.unordered_kernels import unordered_product
 from warpsmith import FusionDefinition, LoadStoreOpType, ParallelType

@@ -1,5 +1,5 @@
-"""Says at once what failed, and prints what the GPU tests did as one table, with the numbers that
-they recorded.
+"""Skips tests where no GPU is, says at once what failed, and prints what they did as one table,
+with the numbers that they recorded.
 """
 
 from __future__ import annotations
@@ -8,6 +8,14 @@ import os
 import sys
 
 import pytest
+
+from warpsmith.runtime.driver import device_count
+
+
+def pytest_runtest_setup() -> None:
+    """All tests of this folder run on a GPU."""
+    if not device_count():
+        pytest.skip("needs a GPU")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 import warpsmith
+from bench.problem import Problem, outputs_of
+from warpsmith.testing import relative_error
 
 EPSILON = {torch.float64: 2.3e-16, torch.float32: 1.2e-7, torch.float16: 9.8e-4}
 EPSILON[torch.bfloat16] = 7.9e-3
@@ -46,3 +48,32 @@ def assert_near(
     assert torch.equal(actual.double()[~finite].nan_to_num(), wide[~finite].nan_to_num())
     off = ((actual.double() - wide).abs() - allowed)[finite]
     assert off.numel() == 0 or float(off.max()) <= 0, float(off.max())
+
+
+def right_and_the_same_again(
+    problem: Problem, largest: Mapping[str, float], **options: Any
+) -> None:
+    """Hold a problem of `bench` against float64, by the norm of each result.
+
+    Args:
+        largest: relative errors below which a result is right, by type.
+        options: of `fuse`.
+    """
+    inputs = problem.draw()
+    call = warpsmith.fuse(problem.fused, **options)
+    found = outputs_of(call(*inputs))
+    again = outputs_of(call(*inputs))
+    exact = outputs_of(problem.eager(*(x.double() for x in inputs)))
+    for got, want, twice in zip(found, exact, again, strict=True):
+        assert relative_error(got, want) < largest[problem.dtype]
+        assert torch.equal(got, twice)
+
+
+def the_same_bits_a_thousand_times(problem: Problem) -> None:
+    """Launch a problem of `bench` again and again."""
+    inputs = problem.draw()
+    call = warpsmith.fuse(problem.fused)
+    first = [t.clone() for t in outputs_of(call(*inputs))]
+    for _ in range(1000):
+        again = outputs_of(call(*inputs))
+        assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-import warpsmith  # noqa: E402
-from bench import batch_norm  # noqa: E402
-from bench.batch_norm import Images  # noqa: E402
-from bench.problem import outputs_of  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+import warpsmith
+from bench import batch_norm
+from bench.batch_norm import Images
+from bench.problem import outputs_of
+from tests.gpu.support import right_and_the_same_again
+from warpsmith.testing import relative_error
 
 SIZES = (
     (1, 1, 1),
@@ -35,43 +32,33 @@ LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-5}
 """Relative to the norm of the result; a batch of two has variances that lose digits."""
 
 
-def check(problem):
-    inputs = problem.draw()
-    call = warpsmith.fuse(problem.fused)
-    found, again = outputs_of(call(*inputs)), outputs_of(call(*inputs))
-    exact = outputs_of(problem.eager(*(x.double() for x in inputs)))
-    for got, want, twice in zip(found, exact, again, strict=True):
-        assert relative_error(got, want) < LARGEST_ERROR[problem.dtype]
-        assert torch.equal(got, twice)
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 @pytest.mark.parametrize("inner", [False, True], ids=["nchw", "nhwc"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_forward(size, inner, dtype):
     if size[0] * size[2] == 1:
         pytest.skip("PyTorch refuses to train on one value a channel")
-    check(batch_norm.batch_norm(Images(*size, inner), dtype))
+    right_and_the_same_again(batch_norm.batch_norm(Images(*size, inner), dtype), LARGEST_ERROR)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 @pytest.mark.parametrize("inner", [False, True], ids=["nchw", "nhwc"])
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_backward(size, inner, dtype):
-    check(batch_norm.batch_norm_bwd(Images(*size, inner), dtype))
+    right_and_the_same_again(batch_norm.batch_norm_bwd(Images(*size, inner), dtype), LARGEST_ERROR)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 @pytest.mark.parametrize("make", [batch_norm.instance_norm, batch_norm.group_norm])
 @pytest.mark.parametrize("size", [(3, 64, 7), (8, 256, 56), (2, 96, 33), (2, 32, 512)], ids=str)
 def test_within_images(size, make, dtype):
-    check(make(Images(*size, False), dtype))
+    right_and_the_same_again(make(Images(*size, False), dtype), LARGEST_ERROR)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 @pytest.mark.parametrize("shape", SOFTMAX, ids=str)
 def test_softmax_over_the_outer_dimension(shape, dtype):
-    check(batch_norm.outer_softmax(*shape, dtype))
+    right_and_the_same_again(batch_norm.outer_softmax(*shape, dtype), LARGEST_ERROR)
 
 
 @pytest.mark.parametrize("inner", [False, True], ids=["nchw", "nhwc"])

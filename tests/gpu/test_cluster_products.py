@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.support.apart import apart  # noqa: E402
-from tests.support.cluster_launches import product_launches  # noqa: E402
+from tests.support.apart import apart
+from tests.support.cluster_launches import product_launches
 
 SIZES = ((128, 64, 256), (300, 200, 136), (1000, 1032, 520))
 LAUNCHES = 1000

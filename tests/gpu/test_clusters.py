@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.support.apart import apart  # noqa: E402
-from tests.support.cluster_kernels import WAYS, RowSum  # noqa: E402
-from tests.support.cluster_launches import launch_often  # noqa: E402
-from tests.support.cluster_roles import RoleSum  # noqa: E402
-from warpsmith.runtime.clusters import clusters_at_once  # noqa: E402
-from warpsmith.runtime.driver import device_properties  # noqa: E402
-from warpsmith.targets.hopper import H200  # noqa: E402
+from tests.support.apart import apart
+from tests.support.cluster_kernels import WAYS, RowSum
+from tests.support.cluster_launches import launch_often
+from tests.support.cluster_roles import RoleSum
+from warpsmith.runtime.clusters import clusters_at_once
+from warpsmith.runtime.driver import device_properties
+from warpsmith.targets.hopper import H200
 
 LAUNCHES = 1000
 TIMEOUT = 120.0

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-import warpsmith  # noqa: E402
-from bench import norm_backward  # noqa: E402
-from bench.problem import outputs_of  # noqa: E402
-from warpsmith import knobs, ops  # noqa: E402
-from warpsmith.engine.executable import Executable  # noqa: E402
-from warpsmith.ir.dtypes import DataType  # noqa: E402
-from warpsmith.runtime.driver import check  # noqa: E402
-from warpsmith.runtime.launch import LoadedKernel  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+import warpsmith
+from bench import norm_backward
+from bench.problem import outputs_of
+from warpsmith import knobs, ops
+from warpsmith.engine.executable import Executable
+from warpsmith.ir.dtypes import DataType
+from warpsmith.runtime.driver import check
+from warpsmith.runtime.launch import LoadedKernel
+from warpsmith.testing import relative_error
 
 PROBLEMS = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
 SHAPES = ((3, 64), (133, 1000), (2048, 4096), (8192, 1024), (500, 16384))

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.gpu.support import assert_near, fused  # noqa: E402
-from warpsmith import ops  # noqa: E402
+from tests.gpu.support import assert_near, fused
+from warpsmith import ops
 
 SHAPES = ((1,), (7,), (1000,), (1, 1), (3, 5), (64, 96), (1001, 1003), (5, 1, 8), (2, 3, 4, 5))
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)

@@ -6,15 +6,12 @@ The first launches are in a process of their own: a kernel that hangs ends there
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.support.apart import apart  # noqa: E402
-from tests.support.matmuls import check_on_gpu, first_launches, linear, poison  # noqa: E402
-from warpsmith import knobs  # noqa: E402
-from warpsmith.schedulers.matmul import heuristic  # noqa: E402
+from tests.support.apart import apart
+from tests.support.matmuls import check_on_gpu, first_launches, linear, poison
+from warpsmith import knobs
+from warpsmith.schedulers.matmul import heuristic
 
 LAUNCHES = 1000
 

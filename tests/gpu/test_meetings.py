@@ -5,15 +5,9 @@ All of them are launched in one process of its own: one that hangs ends there.
 
 from __future__ import annotations
 
-import pytest
-
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.support.apart import apart  # noqa: E402
-from tests.support.meeting_launches import launch_meetings  # noqa: E402
-from tests.support.meetings import MEETINGS  # noqa: E402
+from tests.support.apart import apart
+from tests.support.meeting_launches import launch_meetings
+from tests.support.meetings import MEETINGS
 
 LAUNCHES = 1000
 TIMEOUT = 300.0

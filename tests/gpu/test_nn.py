@@ -5,15 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.support.gradients import tuple_of  # noqa: E402
-from warpsmith import nn  # noqa: E402
-from warpsmith.nn import functional  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+from tests.support.gradients import tuple_of
+from warpsmith import nn
+from warpsmith.nn import functional
+from warpsmith.testing import relative_error
 
 peer = torch.nn.functional
 SHAPES = (

@@ -1,18 +1,20 @@
-"""Norms backward on a GPU against float64, and the same bits again."""
+"""Norms backward by blocks and by clusters, on a GPU against float64, and the same bits again."""
 
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-import warpsmith  # noqa: E402
-from bench import norm_backward  # noqa: E402
-from bench.problem import outputs_of  # noqa: E402
-from warpsmith import knobs  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+import warpsmith
+from bench import norm_backward
+from bench.problem import outputs_of
+from tests.gpu.support import (
+    right_and_the_same_again,
+    the_same_bits_a_thousand_times,
+)
+from warpsmith import knobs
+from warpsmith.schedulers.rows import turns
+from warpsmith.testing import relative_error
 
 PROBLEMS = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
 SHAPES = (
@@ -34,8 +36,19 @@ SHAPES = (
     (100000, 256),
     (20, 131072),
 )
+LONG = (
+    (1, 24576),
+    (1000, 24576),
+    (4099, 32768),
+    (300, 40001),
+    (333, 65536),
+    (100, 131072),
+    (40, 262144),
+)
 LARGEST_ERROR = {"bfloat16": 2.0**-8, "float": 5e-6}
 """Relative to the norm of the result."""
+
+OF_LONG = LARGEST_ERROR | {"float": 8e-6}
 
 
 @pytest.mark.parametrize("rings", ["auto", "never"])
@@ -43,16 +56,8 @@ LARGEST_ERROR = {"bfloat16": 2.0**-8, "float": 5e-6}
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
 def test_right_and_the_same_again(make, shape, dtype, rings):
-    problem = make(*shape, dtype)
-    inputs = problem.draw()
-    call = warpsmith.fuse(problem.fused)
     with knobs.scope(rings=rings):
-        found = outputs_of(call(*inputs))
-        again = outputs_of(call(*inputs))
-    exact = outputs_of(problem.eager(*(x.double() for x in inputs)))
-    for got, want, twice in zip(found, exact, again, strict=True):
-        assert relative_error(got, want) < LARGEST_ERROR[dtype]
-        assert torch.equal(got, twice)
+        right_and_the_same_again(make(*shape, dtype), LARGEST_ERROR)
 
 
 @pytest.mark.parametrize("shape", [(8192, 8192), (32768, 4096), (8192, 16384)], ids=str)
@@ -85,3 +90,26 @@ def test_row_counts_change_and_a_graph_replays(make):
     graph.replay()
     torch.cuda.synchronize()
     assert all(torch.equal(a, b) for a, b in zip(captured, found, strict=True))
+
+
+# --- clusters ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float"])
+@pytest.mark.parametrize("shape", LONG, ids=str)
+@pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
+def test_long_rows_are_right_and_the_same_again(make, shape, dtype):
+    right_and_the_same_again(make(*shape, dtype), OF_LONG, warp_specialize=False)
+
+
+@pytest.mark.parametrize("cluster", [2, 4, 8, 16])
+@pytest.mark.parametrize("shape", [(1000, 8192), (5000, 16384), (77, 12288), (50, 4100)], ids=str)
+@pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
+def test_any_number_of_blocks(make, shape, cluster, monkeypatch):
+    monkeypatch.setattr(turns, "CLUSTERS", (cluster,))
+    right_and_the_same_again(make(*shape, "bfloat16"), OF_LONG, warp_specialize=False)
+
+
+@pytest.mark.parametrize("make", PROBLEMS, ids=lambda make: make.__name__)
+def test_a_thousand_launches_give_the_same_bits(make):
+    the_same_bits_a_thousand_times(make(1333, 32768, "bfloat16"))

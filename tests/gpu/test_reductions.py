@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.gpu.support import assert_near, fused  # noqa: E402
-from warpsmith import ops  # noqa: E402
+from tests.gpu.support import assert_near, fused
+from warpsmith import ops
 
 CASES = (
     ((64, 96), [1]),

@@ -7,13 +7,10 @@ memory of the size of its result was filled and freed before.
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.support.ring_cases import CASES  # noqa: E402
-from tests.support.ring_loads import rings  # noqa: E402
+from tests.support.ring_cases import CASES
+from tests.support.ring_loads import rings
 
 POISONED = 8
 """Blocks of a size that the allocator may have kept from before."""

@@ -7,14 +7,11 @@ is launched a thousand times on one input, without a pause; every result has the
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-from tests.support.apart import apart  # noqa: E402
-from tests.support.role_cases import CASES  # noqa: E402
-from tests.support.role_launches import first_launches, off_gpu, on_gpu, poison  # noqa: E402
+from tests.support.apart import apart
+from tests.support.role_cases import CASES
+from tests.support.role_launches import first_launches, off_gpu, on_gpu, poison
 
 LAUNCHES = 1000
 TIMEOUT = 240.0

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.support.spellings import CASES, NUMPY_TYPES, inputs, judged, kernel_text
+from tests.support.spellings import CASES, inputs, judged, kernel_text
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.ops.table import TABLE, PointwiseOp
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.launch import LoadedKernel
@@ -35,7 +36,7 @@ def run() -> Computed:
         values = list(tensors[op.conditions :])
         values += [values[-1]] * (4 - len(values))
         flags = tensors[0] if op.conditions else values[0]
-        result: np.ndarray = np.empty(size, NUMPY_TYPES[op.result_dtype(dtype)])
+        result: np.ndarray = np.empty(size, numpy_dtype(op.result_dtype(dtype)))
         out = torch.from_numpy(result).cuda()
         buffer = ArgumentBuffer("PPPPPPii")
         pointers = [tensor.data_ptr() for tensor in (*values, flags, out)]

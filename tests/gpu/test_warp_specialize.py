@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-if not torch.cuda.is_available():
-    pytest.skip("needs a GPU", allow_module_level=True)
-
-import warpsmith  # noqa: E402
-from bench import norm_backward, norms  # noqa: E402
-from bench.problem import outputs_of  # noqa: E402
-from warpsmith.testing import relative_error  # noqa: E402
+import warpsmith
+from bench import norm_backward, norms
+from bench.problem import outputs_of
+from warpsmith.testing import relative_error
 
 BACKWARD = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
 FORWARD = (norms.layer_norm, norms.rms_norm, norms.residual, norms.softmax, norms.softmax_bwd)

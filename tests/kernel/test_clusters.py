@@ -1,16 +1,11 @@
-"""Clusters in the Kernel form: what they mean, and walks over them."""
+"""Clusters in the Kernel form: walks over their statements, and their text."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from tests.support import cluster_kernels as sums
 from tests.support.cluster_kernels import RowSum, without
-from tests.support.interpreter import run_kernel
-from tests.support.memory import Fault, Memory
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -29,75 +24,15 @@ from warpsmith.kernel.clusters import (
     rank_among,
 )
 from warpsmith.kernel.kernel import Kernel, Launch
-from warpsmith.kernel.nodes import Buffer, Element, Statement, Synchronize
+from warpsmith.kernel.nodes import Buffer, Element, Statement
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.kernel.traversal import (
     barriers,
     expressions,
     map_expressions,
     read,
-    walk,
     written,
 )
-
-MEETINGS = ("push", "pull", "gather")
-
-
-def run(case: RowSum, kernel: Kernel) -> np.ndarray:
-    """What the interpreter leaves in Y."""
-    memory = {buffer.name: Memory(buffer, 1, case.size) for buffer in kernel.parameters}
-    memory["X"].data[:], memory["X"].defined[:] = case.inputs(), True
-    run_kernel(kernel, {}, memory)
-    return memory["Y"].data
-
-
-@pytest.mark.parametrize("blocks", [2, 4])
-@pytest.mark.parametrize("way", MEETINGS)
-def test_the_interpreter_reaches_other_blocks(way: str, blocks: int) -> None:
-    case = RowSum(way, blocks, rows=2)
-    np.testing.assert_array_equal(run(case, case.kernel()), case.expected(case.inputs()))
-
-
-@pytest.mark.parametrize("instead", [(), (Synchronize("of the block"),)])
-@pytest.mark.parametrize(
-    ("way", "rows", "meeting", "fault"),
-    [
-        ("push", 1, sums.STARTED, "may not have started"),
-        ("push", 1, sums.EXCHANGED, "is read, which another block wrote"),
-        ("push", 2, sums.READ, "is written, which another block read"),
-        ("pull", 1, sums.EXCHANGED, "may not have started"),
-        ("pull", 1, sums.READ, "may have ended"),
-        ("pull", 2, sums.READ, "is written, which another block read"),
-        ("gather", 1, sums.STARTED, "may not have started"),
-        ("gather", 1, sums.EXCHANGED, "is read, which another block wrote"),
-        ("gather", 1, sums.READ, "may have ended"),
-    ],
-)
-def test_the_interpreter_misses_meetings(
-    way: str, rows: int, meeting: Statement, fault: str, instead: tuple[Statement, ...]
-) -> None:
-    case = RowSum(way, 2, rows)
-    with pytest.raises(Fault, match=fault):
-        run(case, without(case.kernel(), meeting, *instead))
-
-
-def test_a_rank_that_the_cluster_has_not() -> None:
-    case = RowSum("gather", 2)
-    (sent,) = (s for s in walk(case.kernel().body) if isinstance(s, StoreRemote))
-    far = map_expressions(sent, lambda e: Const(2) if e == sent.rank else e)
-    with pytest.raises(Fault, match="rank 2 is none of a cluster of 2 blocks"):
-        run(case, without(case.kernel(), sent, far))
-
-
-def test_a_grid_that_is_no_multiple_of_the_cluster() -> None:
-    case = RowSum("push", 2)
-    launch = Launch((Const(5), integers.ONE, integers.ONE), case.launch.block, cluster=(2, 1, 1))
-    odd = replace(case.kernel(), launch=launch)
-    with pytest.raises(Fault, match="no multiple of the cluster"):
-        run(case, odd)
-
-
-# --- walks -------------------------------------------------------------------------------------
 
 A, B, D = (Buffer(n, DataType.Float, MemoryType.shared, Const(8)) for n in "ABD")
 BAR = Buffer("bar", DataType.Int, MemoryType.shared, Const(2))

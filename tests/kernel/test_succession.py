@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from tests.kernel.test_interpreter import BLOCK, ONE, PLACE, THREAD, THREADS, X, Y, run
-from tests.support.memory import Fault
 from tests.support.role_kernels import chained, streaming
 from tests.support.role_kernels import check as simulate
 from tests.support.summing import FLOAT_SUM
@@ -35,6 +32,13 @@ from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.succession import SUCCESSION, AdmitNext, AwaitPrevious, touched_globally
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 
+THREADS, ONE = 8, integers.ONE
+THREAD = Symbol("block_x", extent=integers.index(THREADS))
+BLOCK = Symbol("grid_x", extent=integers.index(2))
+PLACE = integers.add(integers.mul(BLOCK, THREADS), THREAD)
+
+X = Buffer("X", DataType.Float, MemoryType.global_, integers.index(16), False)
+Y = Buffer("Y", DataType.Float, MemoryType.global_, integers.index(16))
 PARTS = Buffer("T1_parts", DataType.Float, MemoryType.global_, integers.index(8))
 ARRIVALS = Buffer("T1_arrivals", DataType.Int32, MemoryType.global_, integers.index(1))
 SCRATCH = Buffer("T1_scratch", DataType.Float, MemoryType.shared, integers.index(8))
@@ -118,15 +122,6 @@ def test_the_next_one_is_admitted_first_of_all() -> None:
 def test_text() -> None:
     text = kernel_text(admit_next(start_early(kernel(MOVE))))
     assert "  admit the next kernel\n  await the kernel before\n  Y[" in text
-
-
-def test_the_interpreter_runs_them_and_misses_the_wait() -> None:
-    assert np.array_equal(run(AdmitNext(), AwaitPrevious(), MOVE, early=True), np.arange(16))
-    for body in ((MOVE, AwaitPrevious()), (MOVE,)):
-        with pytest.raises(Fault, match="X is touched before the kernel before may have ended"):
-            run(*body, early=True)
-    with pytest.raises(Fault, match="AwaitPrevious is reached by some threads only"):
-        run(If(integers.less(THREAD, 4), (AwaitPrevious(), MOVE)), early=True)
 
 
 @pytest.mark.parametrize("make", [streaming, chained])

@@ -77,7 +77,9 @@ def test_others_stay_apart(program: Program) -> None:
 @pytest.mark.parametrize("program", [apart, in_turn, of_two_kinds, once])
 def test_right_and_clean(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blocks, which come by several rows each."""
-    monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: replace(H200, sm_count=1))
+    monkeypatch.setattr(
+        "warpsmith.engine.executable.call_target", lambda _: replace(H200, sm_count=1)
+    )
     x = data()
     fused = warpsmith.fuse(program)
     with knobs.scope(device="sim"):
@@ -120,7 +122,9 @@ def test_a_reduction_that_runs_once_needs_none() -> None:
 def test_halves_that_are_not_taken_in_turn_are_a_race(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("warpsmith.engine.executable._target", lambda _: replace(H200, sm_count=1))
+    monkeypatch.setattr(
+        "warpsmith.engine.executable.call_target", lambda _: replace(H200, sm_count=1)
+    )
     x = data()
     right = warpsmith.fuse(apart).lower(x).compile()
     assert right.verify(schedules=SCHEDULES).verdict == "clean"

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.product_kernels import Product, check_product
+from tests.support.product_kernels import check_product
+from tests.support.tiled_product import Product
 from tests.support.unordered_kernels import count, unordered_product
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel

@@ -124,8 +124,7 @@ REDUCED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", REDUCED)
 def test_columns_are_right(name: str, dtype: type) -> None:
-    """Of few columns, so that threads side by side add them up; interpreted with undefined
-    values in all other threads by the tests of schedulers."""
+    """Of few columns, so that threads side by side add them up."""
     x = (1 + np.random.default_rng(0).standard_normal((300, 64)) / 32).astype(dtype)
     (reduce, *_) = (s for s in walk(compiled(REDUCED[name], x).body) if isinstance(s, Reduce))
     assert reduce.first

@@ -15,7 +15,6 @@ import pytest
 
 from tests.support.meeting_parts import HALF, TILE, Body, Place, stored, stored_by_tma
 from tests.support.meeting_runs import mutants
-from tests.support.memory import NUMPY_TYPES
 from tests.support.simulating import Contents, reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir import integers
@@ -38,6 +37,7 @@ from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.pipelines.stages import moved
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.targets.hopper import H200
 
 BOXES, TURNS, SCHEDULES = 4, 3, 16
@@ -104,7 +104,7 @@ def by_warp() -> Kernel:
 
 def clean(kernel: Kernel) -> bool:
     """Whether the simulator has nothing to say, and all boxes are where they belong."""
-    x = np.random.default_rng(1).integers(-9, 9, PLACE.tiles * TILE).astype(NUMPY_TYPES[HALF])
+    x = np.random.default_rng(1).integers(-9, 9, PLACE.tiles * TILE).astype(numpy_dtype(HALF))
     memory = {
         "X": Contents(x, np.full(x.size, True)),
         "Y": Contents(np.zeros_like(x), np.full(x.size, False)),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.launching import check_scheduled, laid_out, random_inputs
-from tests.support.memory import Fault
 from tests.support.program import Program
+from tests.support.simulating import Fault
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.support.spellings import CASES, NUMPY_TYPES, ULPS, inputs, judged, kernel_text, reference
+from tests.support.spellings import CASES, ULPS, inputs, judged, kernel_text, reference
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.ops.table import TABLE
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
@@ -19,7 +20,7 @@ def test_the_meaning_is_right_and_what_is_far_from_it_is_not(name: str, dtype: D
     result = op.result_dtype(dtype)
     args = inputs(op, dtype)
     with np.errstate(all="ignore"):
-        right = reference(op, dtype, args).astype(NUMPY_TYPES[result])
+        right = reference(op, dtype, args).astype(numpy_dtype(result))
     error, wrong = judged(op, dtype, args, right)
     assert (wrong, error <= 0.5) == ("", True)
     off = right.copy()

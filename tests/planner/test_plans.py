@@ -22,8 +22,8 @@ from warpsmith.ir.part import Part
 from warpsmith.planner.decided import Decided
 from warpsmith.planner.operands import Packing, packing
 from warpsmith.planner.plan import cut
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate
 from warpsmith.targets.hopper import H200
 
 BFLOAT = ml_dtypes.bfloat16

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.support import plain_products as plain
-from tests.support.product_kernels import Product, product_kernel
+from tests.support.product_kernels import product_kernel
+from tests.support.tiled_product import Product
 from warpsmith.errors import ProtocolError
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement, Synchronize

@@ -11,7 +11,8 @@ import pytest
 from tests.support import role_groups as groups
 from tests.support import role_streams as streams
 from tests.support.ring_loads import Kind
-from tests.support.role_cases import CASES, Array, Case, case_named
+from tests.support.role_case import Array, Case
+from tests.support.role_cases import CASES, case_named
 from tests.support.role_feeds import Feed
 from warpsmith import FusionDefinition, ParallelType
 from warpsmith.engine.launches import Launch

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.role_cases import CASES, Case
+from tests.support.role_case import Case
+from tests.support.role_cases import CASES
 from tests.support.role_feeds import Feed
 
 FEW_ORDERS, ALL_ORDERS = 3, 16

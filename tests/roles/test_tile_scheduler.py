@@ -13,7 +13,6 @@ from tests.protocol.edits import edited, instead
 from tests.roles.test_hand_offs import SIZES
 from tests.roles.test_ping_pong_products import STORES, works
 from tests.support.lowering import lowered
-from tests.support.memory import NUMPY_TYPES
 from tests.support.ping_pong_products import ping_pong_product
 from tests.support.product_schedules import by_hand
 from tests.support.simulating import Contents, reported
@@ -34,6 +33,7 @@ from warpsmith.kernel.rings import Arrive, ArriveByWarp, Await
 from warpsmith.kernel.tile_scheduler import WithTile
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.sim.report import Report
 from warpsmith.targets.hopper import H200
 
@@ -67,7 +67,7 @@ def report_of(kernel: Kernel) -> Report:
         counts = parameter.name.endswith("_arrivals")
         data = np.zeros(size) if counts else np.random.default_rng(size).uniform(-2, 2, size)
         known = np.full(size, counts or not parameter.written)
-        memory[parameter.name] = Contents(data.astype(NUMPY_TYPES[parameter.dtype]), known)
+        memory[parameter.name] = Contents(data.astype(numpy_dtype(parameter.dtype)), known)
     report = reported(kernel, SIZES, memory, schedules=4)
     assert report is not None
     return report

@@ -1,4 +1,4 @@
-"""The faults of `tests/gpu/test_role_faults.py` without a GPU: they hang on the simulator."""
+"""The faults of roles of `tests/gpu/test_watchdog.py` without a GPU: they hang on the simulator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.engine.watched import described
 from warpsmith.kernel.waits import wait_sites
 from warpsmith.runtime.watchdog import Record
-from warpsmith.tools.role_example import scheduled_roles
+from warpsmith.tools.page_examples import scheduled_roles
 
 
 def watched() -> CompiledKernel:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.binaries import compiled_sources
 from warpsmith.errors import CompileError, ProtocolError
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.cache import CubinCache, Entries, key
-from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Binary, Source
 
 SOURCE = Source(
@@ -34,14 +34,7 @@ BINARY = Binary(
 @pytest.fixture
 def compiles(monkeypatch: pytest.MonkeyPatch) -> list[Source]:
     """The sources that were compiled, in order."""
-    seen: list[Source] = []
-
-    def counted(source: Source) -> Binary:
-        seen.append(source)
-        return compile_source(source)
-
-    monkeypatch.setattr(cache_module, "compile_source", counted)
-    return seen
+    return compiled_sources(monkeypatch)
 
 
 def entry_of(directory: Path) -> Path:

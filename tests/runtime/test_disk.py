@@ -9,21 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.binaries import UNCOMPILED
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.cache import CubinCache, cubin_cache
 from warpsmith.runtime.disk import Limited, entries
-from warpsmith.runtime.source import Binary, Source
+from warpsmith.runtime.source import Source
 
 SOURCE = Source(text="", entry="one", arch="sm_90a")
-BINARY = Binary(
-    cubin=bytes(1000),
-    ptx="",
-    log="",
-    registers=1,
-    spill_bytes=0,
-    stack_bytes=0,
-    static_shared_bytes=0,
-)
+BINARY = replace(UNCOMPILED, cubin=bytes(1000))
 
 
 def write(folder: Path, number: int, size: int, used_s: float) -> Path:

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from tests.support.binaries import UNCOMPILED
 from tests.support.fake_driver import CAPTURING, FREE, FakeDriver, bindings, install
 from warpsmith.runtime import launch, unload, watchdog
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.launch import LoadedKernel
-from warpsmith.runtime.source import Binary
 from warpsmith.runtime.watchdog import Watchdog
 
-BINARY = Binary(
-    cubin=b"code",
-    ptx="",
-    log="",
-    registers=1,
-    spill_bytes=0,
-    stack_bytes=0,
-    static_shared_bytes=0,
-)
+BINARY = replace(UNCOMPILED, cubin=b"code")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Schedules as people write them, one for each primitive, run by the interpreter."""
+"""Schedules as people write them, one for each primitive, run."""
 
 from __future__ import annotations
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
-from tests.support.launching import check, interpret, random_inputs, values_of
+from tests.support.launching import check, launched, random_inputs, reference, values_of
 from tests.support.lowering import lowered
-from tests.support.reference import reference
 from tests.support.scheduling import FACTOR, Chooser
 from tests.support.templates import TEMPLATES
 from warpsmith.errors import ScheduleError
@@ -38,7 +37,7 @@ def outcome(name: str, data: st.DataObject) -> str:
     values = {**values_of(program.fusion, inputs), FACTOR: factor}
     assume(np.prod([evaluate(extent, values) for extent in kernel.launch.block]) <= 1024)
     assume(all(evaluate(expr, values) % divisor == 0 for expr, divisor in kernel.requirements))
-    results = interpret(scheduled, kernel, inputs, values, seed=factor)
+    results = launched(scheduled, kernel, inputs, values)
     known = reference(program.fusion, inputs, values)
     for output, result in zip(program.fusion.outputs, results, strict=True):
         check(result, known[output.value.name], output.value.dtype, terms=100)

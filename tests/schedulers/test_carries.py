@@ -1,4 +1,4 @@
-"""Reductions by rules under the schedules that sums have, on the simulator and the interpreter."""
+"""Reductions by rules under the schedules that sums have, on the simulator."""
 
 from __future__ import annotations
 

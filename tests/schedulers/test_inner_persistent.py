@@ -21,10 +21,11 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import applicability
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.select import Candidate, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 Build = Callable[[DataType], Program]

@@ -26,12 +26,13 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.outer_persistent import heuristic, shapes
 from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.rows.applicability import columns_refusal
-from warpsmith.schedulers.select import Candidate, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 Build = Callable[[DataType], Program]

@@ -1,4 +1,4 @@
-"""Automatic pointwise schedules on every kind of layout, run by the interpreter."""
+"""Automatic pointwise schedules on every kind of layout."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.rows.recompute import Run, recompute, runs_of
-from warpsmith.schedulers.select import Candidate, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 FLOAT, BFLOAT16 = DataType.Float, DataType.BFloat16

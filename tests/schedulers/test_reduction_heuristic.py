@@ -10,9 +10,10 @@ from warpsmith.ir.domains import GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, ReductionParams
-from warpsmith.schedulers.select import Candidate, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 HIGHEST = H200.family.limits.grid_axes[1]

@@ -32,7 +32,7 @@ def fusion(dim: int, dtype: DataType, defined: Callable[[Any, Any], Any], **layo
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_all_sizes(shape: tuple[int, int], dim: int) -> None:
-    """On the interpreter and the simulator, both directions, with and without the element."""
+    """Both directions, with and without the element."""
     for exclusive, reverse in ((False, False), (True, True)):
         made = fusion(
             dim,

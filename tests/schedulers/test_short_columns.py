@@ -12,6 +12,7 @@ import pytest
 from tests.support.launching import check_automatic, check_segments, random_inputs
 from tests.support.lowering import lowered
 from tests.support.program import Program
+from warpsmith.engine.demands import check_call
 from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
@@ -21,6 +22,7 @@ from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.planner.segment import Segment, Unfit
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.short import (
@@ -30,7 +32,7 @@ from warpsmith.schedulers.reduction.short import (
     ShortBlock,
     short_block,
 )
-from warpsmith.schedulers.select import Candidate, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 FLOAT, BFLOAT16 = DataType.Float, DataType.BFloat16
@@ -181,7 +183,7 @@ def test_longer_columns_are_not_launched(tmp_path) -> None:
     assert params.exact
     long = Problem(values={"T0_size0": 289, "T0_size1": 64}, alignment={}, target=H200)
     with pytest.raises(ArgumentError, match="289, and .* was scheduled for at most 288") as failure:
-        planned._check(compiled, long, {})
+        check_call(compiled, long, {})
     assert failure.value.code == "WS0325"
 
 

@@ -1,8 +1,15 @@
-"""What stands in for a compiled kernel where NVRTC is not asked."""
+"""What stands in for a compiled kernel where NVRTC is not asked, and what is noted where it is."""
 
 from __future__ import annotations
 
-from warpsmith.runtime.source import Binary
+from typing import TYPE_CHECKING
+
+from warpsmith.runtime import cache
+from warpsmith.runtime.nvrtc import compile_source
+from warpsmith.runtime.source import Binary, Source
+
+if TYPE_CHECKING:
+    import pytest
 
 UNCOMPILED = Binary(
     cubin=b"",
@@ -13,3 +20,15 @@ UNCOMPILED = Binary(
     stack_bytes=0,
     static_shared_bytes=0,
 )
+
+
+def compiled_sources(monkeypatch: pytest.MonkeyPatch) -> list[Source]:
+    """The sources that NVRTC is asked to compile from now on, in any order."""
+    seen: list[Source] = []
+
+    def counted(source: Source) -> Binary:
+        seen.append(source)
+        return compile_source(source)
+
+    monkeypatch.setattr(cache, "compile_source", counted)
+    return seen

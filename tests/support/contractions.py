@@ -148,7 +148,6 @@ def run(seed: int) -> Kernel:
         splits=choice.choice((None, 1, 2, 3)),
         index_type=choice.choice((DataType.Int32, DataType.Int)),
         terms=4 * made.terms + 4,
-        seed=seed,
         without=(("matmul", "threads are to multiply"),),
     )
     assert candidate.scheduler == "matmul_by_threads"

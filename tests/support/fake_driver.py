@@ -195,5 +195,5 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
         monkeypatch.setattr(module, "initialized", lambda: fake)
     for module in (launch, memory):
         monkeypatch.setattr(module, "ensure_context", context)
-    monkeypatch.setattr(executable, "_target", lambda knobs: H200)
+    monkeypatch.setattr(executable, "call_target", lambda knobs: H200)
     return fake

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from warpsmith import (
     knobs,
 )
 from warpsmith.engine.executable import Executable
+from warpsmith.ir.fusion import Fusion
 
 STAGES, TILE, TILES = 3, 64, 10
 SECONDS = 1.0
@@ -87,15 +89,16 @@ def run(name: str | None, folder: str, seconds: float = SECONDS) -> None:
     x = numbers()
     with knobs.scope(watchdog=True, watchdog_seconds=seconds, override_dir=folder):
         if name is not None:
-            _break(FAULTS[name], Path(folder), x)
+            fault = FAULTS[name]
+            put_wrong(ring().fusion, [x], fault.old, fault.new, folder)
         (y,) = Executable(ring().fusion, scheduled=True).run([x])
     np.testing.assert_allclose(y, np.exp(x), rtol=1e-5)
 
 
-def _break(fault: Fault, folder: Path, x: np.ndarray) -> None:
-    """Put the wrong text where the compiler looks for edited ones."""
-    (launch,) = Executable(ring().fusion, scheduled=True).plan_for([x]).launches
+def put_wrong(fusion: Fusion, inputs: Sequence[object], old: str, new: str, folder: str) -> None:
+    """Put wrong text of a scheduled kernel where the compiler looks for edited ones."""
+    (launch,) = Executable(fusion, scheduled=True).plan_for(inputs).launches
     head, body = launch.compiled.cuda.split('extern "C"')
-    changed = body.replace(fault.old, fault.new)
-    assert changed != body, f"{fault.old!r} is not in\n{body}"
-    (folder / f"{launch.compiled.name}.cu").write_text(f'{head}extern "C"{changed}')
+    changed = body.replace(old, new)
+    assert changed != body, f"{old!r} is not in\n{body}"
+    (Path(folder) / f"{launch.compiled.name}.cu").write_text(f'{head}extern "C"{changed}')

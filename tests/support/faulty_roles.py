@@ -6,14 +6,14 @@ One thing that is wrong makes all four roles wait sooner or later; the first to 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
+from tests.support.faulty_rings import put_wrong
 from warpsmith import knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.verification import Verification
-from warpsmith.tools.role_example import SHAPE, scheduled_roles
+from warpsmith.tools.page_examples import SHAPE, scheduled_roles
 
 SECONDS = 1.0
 """That a wait may take."""
@@ -124,11 +124,5 @@ def _executable(name: str | None, folder: str) -> Executable:
     """The kernel; its wrong text is put where the compiler looks for edited ones."""
     if name is not None:
         fault = FAULTS[name]
-        (launch,) = (
-            Executable(scheduled_roles().fusion, scheduled=True).plan_for(numbers()).launches
-        )
-        head, body = launch.compiled.cuda.split('extern "C"')
-        changed = body.replace(fault.old, fault.new)
-        assert changed != body, f"{fault.old!r} is not in\n{body}"
-        (Path(folder) / f"{launch.compiled.name}.cu").write_text(f'{head}extern "C"{changed}')
+        put_wrong(scheduled_roles().fusion, numbers(), fault.old, fault.new, folder)
     return Executable(scheduled_roles().fusion, scheduled=True)

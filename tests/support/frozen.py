@@ -14,7 +14,7 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner import segment
-from warpsmith.schedulers.select import Candidate
+from warpsmith.schedulers.candidate import Candidate
 
 QUESTIONS = ("unsupported_sizes", "unspecialized", "predicted", "no_ring")
 """What a candidate is asked of a call, besides which schedule it chooses."""

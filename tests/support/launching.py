@@ -1,4 +1,4 @@
-"""From a fusion and arrays to results by the interpreter, and their comparison."""
+"""From a fusion and arrays to results on the simulator, and their comparison."""
 
 from __future__ import annotations
 
@@ -7,29 +7,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from tests.support.interpreter import run_kernel
-from tests.support.memory import NUMPY_TYPES, Memory
-from tests.support.reference import reference, wide
-from tests.support.simulating import Contents, simulated, takes_part
-from warpsmith.ir.domains import MemoryType
+from tests.support.simulating import Contents, Fault, simulated
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Const, Symbol, evaluate
+from warpsmith.ir.scalar import Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Buffer
-from warpsmith.kernel.rings import Await, AwaitCopies, Begin, TileCopy
-from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
+from warpsmith.ops.evaluate import evaluate as meaning
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Unfit
+from warpsmith.schedulers.candidate import Candidate, Params, Refusals
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
-from warpsmith.schedulers.select import Candidate, Params, Refusals, refusals, select
+from warpsmith.schedulers.select import refusals, select
 from warpsmith.targets.hopper import H200
 
 Arrays = Mapping[str, np.ndarray]
+
+SCHEDULES = 2
+"""Orders of warps and copies under which each kernel must be clean."""
 
 EPSILON = {
     DataType.Double: 2.0**-52,
@@ -68,8 +67,8 @@ def random_array(rng: np.random.Generator, dtype: DataType, shape: tuple[int, ..
     if dtype is DataType.Bool:
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.is_int:
-        return rng.integers(-9, 10, shape).astype(NUMPY_TYPES[dtype])
-    return rng.uniform(-2, 2, shape).astype(NUMPY_TYPES[dtype])
+        return rng.integers(-9, 10, shape).astype(numpy_dtype(dtype))
+    return rng.uniform(-2, 2, shape).astype(numpy_dtype(dtype))
 
 
 def laid_out(tensor: TensorView, array: np.ndarray, padding: int = 3) -> np.ndarray:
@@ -89,14 +88,13 @@ def laid_out(tensor: TensorView, array: np.ndarray, padding: int = 3) -> np.ndar
     return view
 
 
-def memory_of(tensor: TensorView, array: np.ndarray) -> Memory:
+def contents_of(array: np.ndarray) -> Contents:
     """An input in global memory; what lies between its elements is undefined."""
     places = _places(array.shape, [s // array.itemsize for s in array.strides])
     size = int(places.max(initial=0)) + 1
-    buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, Const(size), False)
-    memory = Memory(buffer, 1, size)
-    memory.data[places], memory.defined[places] = array, True
-    return memory
+    contents = Contents(np.zeros(size, array.dtype), np.zeros(size, np.bool_))
+    contents.data[places], contents.defined[places] = array, True
+    return contents
 
 
 def _places(shape: tuple[int, ...], steps: list[int]) -> np.ndarray:
@@ -107,25 +105,32 @@ def _places(shape: tuple[int, ...], steps: list[int]) -> np.ndarray:
     return places
 
 
-def interpret(
+def launched(
     fusion: Fusion,
     kernel: Kernel,
     inputs: Arrays,
     values: Mapping[str, float],
     *,
-    seed: int = 0,
     alignment: Mapping[str, int] | None = None,
-    terms: int = 1,
 ) -> tuple[np.ndarray, ...]:
     """Results of a kernel of a scheduled fusion, in the order of its outputs.
 
-    Where the kernel takes part, its PTX is simulated as well: it must be clean under every
-    schedule, and its results equal up to the rounding of sums of `terms` terms. Kernels with rings
-    are simulated only: copies that land later are beyond the interpreter.
+    Args:
+        values: sizes, strides, user's scalars and launch symbols by name.
+        alignment: bytes that addresses are multiples of, 16 where absent.
+
+    Raises:
+        Fault: the kernel must not be launched so, or the simulator finds that it is not clean.
     """
-    memory = {t.name: memory_of(t, inputs[t.name]) for t in fusion.input_tensors}
     numbers = {name: v for name, v in values.items() if isinstance(v, int)}
-    places = []
+    for expr, divisor in kernel.requirements:
+        if evaluate(expr, numbers) % divisor:
+            raise Fault(f"the launch needs {expr!r} to be a multiple of {divisor}")
+    for name, size in kernel.alignments:
+        if (alignment or {}).get(name, 16) % size:
+            raise Fault(f"the launch needs {name} to be aligned to {size} bytes")
+    memory = {t.name: contents_of(inputs[t.name]) for t in fusion.input_tensors}
+    places = {}
     for output in fusion.outputs:
         tensor = output.value
         shape = tuple(evaluate(axis.extent, numbers) for axis in tensor.shape_axes)
@@ -133,31 +138,22 @@ def interpret(
         step = 1
         for d in reversed(tensor.memory_order()):
             steps[d], step = step, step * shape[d]
-        buffer = next(b for b in kernel.parameters if b.name == tensor.name)
-        memory.setdefault(tensor.name, Memory(buffer, 1, step))
-        places.append(_places(shape, steps))
-    before = {
-        name: Contents(place.data.copy(), place.defined.copy()) for name, place in memory.items()
-    }
-    runs_ahead = any(
-        isinstance(s, Await | Begin | TileCopy | AwaitCopies) for s in walk(kernel.body)
-    )
-    if not runs_ahead:
-        run_kernel(kernel, values, memory, alignment=alignment, seed=seed)
-    on_ptx = simulated(kernel, values, before) if runs_ahead or takes_part(kernel) else {}
-    if runs_ahead:
-        for name, found in on_ptx.items():
-            memory[name].data[:], memory[name].defined[:] = found, True
-    results = []
-    for output, place in zip(fusion.outputs, places, strict=True):
-        name, dtype = output.value.name, output.value.dtype
-        found = memory[name]
-        missing = int((~found.defined).sum())
-        assert not missing, f"{missing} elements of {name} were never written"
-        results.append(found.data[place])
-        if name in on_ptx:
-            check(on_ptx[name][place], wide(results[-1], dtype), dtype, terms=terms)
-    return tuple(results)
+        empty = Contents(np.zeros(step, numpy_dtype(tensor.dtype)), np.zeros(step, np.bool_))
+        memory.setdefault(tensor.name, empty)
+        places[tensor.name] = _places(shape, steps)
+    found = simulated(kernel, values, memory, schedules=SCHEDULES)
+    assert found or not any(place.size for place in places.values()), "nothing is launched"
+    return tuple(found.get(name, memory[name].data)[place] for name, place in places.items())
+
+
+def reference(fusion: Fusion, inputs: Arrays, values: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """What the outputs are by the meaning of the fusion in float64, by name."""
+    given = [
+        values[each.name] if isinstance(each, Symbol) else inputs[each.name]
+        for each in fusion.inputs
+    ]
+    results = meaning(fusion, given, precise=True)
+    return {out.value.name: found for out, found in zip(fusion.outputs, results, strict=True)}
 
 
 def check(found: np.ndarray, expected: np.ndarray, dtype: DataType, *, terms: int = 1) -> None:
@@ -171,7 +167,7 @@ def check(found: np.ndarray, expected: np.ndarray, dtype: DataType, *, terms: in
     scale = float(np.abs(expected).max(initial=1.0))
     absolute = scale * work * 4 * max(terms, 4)
     np.testing.assert_allclose(
-        wide(found, dtype), expected, rtol=relative, atol=absolute, equal_nan=True
+        found.astype(np.float64), expected, rtol=relative, atol=absolute, equal_nan=True
     )
 
 
@@ -182,14 +178,13 @@ def check_scheduled(
     *,
     launch_values: Mapping[str, int] | None = None,
     index_type: DataType = DataType.Int32,
-    seed: int = 0,
     terms: int = 1,
 ) -> Kernel:
     """Lower, run and compare with what the original fusion means; returns the kernel."""
     values = {**values_of(original, inputs), **(launch_values or {})}
     kernel = lower(scheduled, "test", index_type, target=H200)
     assert [o.value.name for o in scheduled.outputs] == [o.value.name for o in original.outputs]
-    results = interpret(scheduled, kernel, inputs, values, seed=seed, terms=terms)
+    results = launched(scheduled, kernel, inputs, values)
     known = reference(original, inputs, values)
     for output, result in zip(original.outputs, results, strict=True):
         check(result, known[output.value.name], output.value.dtype, terms=terms)
@@ -203,7 +198,6 @@ def check_automatic(
     alignment: Mapping[str, int] | None = None,
     splits: int | None = None,
     index_type: DataType = DataType.Int32,
-    seed: int = 0,
     terms: int = 1,
     without: Refusals = (),
 ) -> tuple[Candidate, Kernel]:
@@ -217,7 +211,6 @@ def check_automatic(
         inputs,
         launch_values=launch_values,
         index_type=index_type,
-        seed=seed,
         terms=terms,
     )
     return candidate, kernel
@@ -243,7 +236,6 @@ def check_segments(
     splits: int | None = None,
     alignment: Mapping[str, int] | None = None,
     index_type: DataType = DataType.Int32,
-    seed: int = 0,
     without: tuple[Unfit, ...] = (),
 ) -> int:
     """Run all segments one after the other; returns their number.
@@ -261,9 +253,7 @@ def check_segments(
         scheduled = candidate.scheduled(params)
         kernel = lower(scheduled, "test", index_type, target=H200)
         numbers = {**values, **launch_values}
-        results = interpret(
-            scheduled, kernel, arrays, numbers, seed=seed, alignment=alignment, terms=terms
-        )
+        results = launched(scheduled, kernel, arrays, numbers, alignment=alignment)
         for output, result in zip(part.fusion.outputs, results, strict=True):
             arrays[output.value.name] = laid_out(output.value, result)
     known = reference(fusion, inputs, values)

@@ -9,7 +9,6 @@ import numpy as np
 
 from tests.support.meeting_kernels import Meeting
 from tests.support.meeting_parts import COLUMNS, DEPTH, HALF, ROWS, SUMS, THREADS, Body
-from tests.support.memory import NUMPY_TYPES
 from tests.support.simulating import Contents, reported
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
@@ -26,6 +25,7 @@ from warpsmith.kernel.rings import (
     InitBarriers,
 )
 from warpsmith.kernel.traversal import children
+from warpsmith.ops.scalars import numpy_dtype
 
 SCHEDULES = 16
 
@@ -55,7 +55,7 @@ def given(meeting: Meeting) -> np.ndarray:
     """Whole numbers, so small that no sum of products is rounded."""
     random = np.random.default_rng(6)
     shape = (meeting.place.tiles, ROWS, DEPTH)
-    return random.integers(-2, 3, shape).astype(NUMPY_TYPES[HALF])
+    return random.integers(-2, 3, shape).astype(numpy_dtype(HALF))
 
 
 def expected(meeting: Meeting) -> np.ndarray:

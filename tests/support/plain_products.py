@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.support.memory import NUMPY_TYPES
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -23,6 +22,7 @@ from warpsmith.kernel.rings import FenceProxy
 from warpsmith.kernel.traversal import map_bodies, walk
 from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.targets.atoms import ROWS
 
 THREADS, COLUMNS, DEPTH, TILES = 128, 32, 32, 2
@@ -135,7 +135,7 @@ def plain_inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """a, b and their product; whole numbers, so that nothing is rounded."""
     random = np.random.default_rng(0)
     a, b = (random.integers(-2, 3, (lines, DEPTH * TILES)) for lines in (ROWS, COLUMNS))
-    kind = NUMPY_TYPES[BFLOAT16]
+    kind = numpy_dtype(BFLOAT16)
     return a.astype(kind), b.astype(kind), (a @ b.T).astype(kind)
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.support.memory import NUMPY_TYPES
 from tests.support.simulating import Contents, reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.sim.report import Report
 from warpsmith.targets.hopper import H200
 
@@ -106,7 +106,7 @@ def simulated(kernel: Kernel, values: Mapping[str, int], text: str | None = None
         if parameter.memory is MemoryType.global_ and not parameter.written:
             size = evaluate(parameter.size, numbers)
             data = np.random.default_rng(size).uniform(-2, 2, size)
-            array = data.astype(NUMPY_TYPES[parameter.dtype])
+            array = data.astype(numpy_dtype(parameter.dtype))
             memory[parameter.name] = Contents(array, np.ones(size, bool))
     report = reported(kernel, values, memory, schedules=SCHEDULES, text=text)
     assert report is not None

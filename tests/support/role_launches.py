@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.ring_loads import Kind
-from tests.support.role_cases import Case, case_named
+from tests.support.role_case import Case
+from tests.support.role_cases import case_named
 
 POISONED = 8
 """Blocks of a size that the allocator may have kept from before."""

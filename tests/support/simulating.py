@@ -1,20 +1,13 @@
-"""Kernels of tests on the simulator: compiled, run under several schedules, and compared.
-
-Which kernels take part is decided by their text, so that a run is repeatable: one in
-`WARPSMITH_TEST_SIMULATE` of them, all with 1, none with 0.
-"""
+"""Kernels of tests on the simulator: compiled, and run under several schedules."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tests.support.memory import NUMPY_TYPES
 from warpsmith import knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.launches import formats_of
@@ -22,8 +15,9 @@ from warpsmith.engine.simulated import encoded, parameter_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.kernel import Kernel, Reciprocal, layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.sim import machine
@@ -33,7 +27,10 @@ from warpsmith.sim.simulate import simulate
 from warpsmith.targets.hopper import H200
 
 SCHEDULES = 8
-_ONE_IN = int(os.environ.get("WARPSMITH_TEST_SIMULATE", "4"))
+
+
+class Fault(AssertionError):
+    """The kernel does something that it must not."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +41,6 @@ class Contents:
     defined: np.ndarray
 
 
-def takes_part(kernel: Kernel) -> bool:
-    """Whether this kernel is simulated in this run of the tests."""
-    if _ONE_IN < 2:
-        return _ONE_IN == 1
-    digest = hashlib.sha256(cuda_text(elect_by_warp(kernel), H200).encode()).digest()
-    return int.from_bytes(digest[:4], "big") % _ONE_IN == 0
-
-
 def simulated(
     kernel: Kernel,
     values: Mapping[str, float],
@@ -59,16 +48,20 @@ def simulated(
     *,
     schedules: int = SCHEDULES,
 ) -> dict[str, np.ndarray]:
-    """What the kernel's PTX leaves in global memory, by name; it must be clean.
+    """What the kernel's PTX leaves in global memory, by name.
 
     Args:
-        values: as for `run_kernel`.
+        values: sizes, strides, user's scalars and launch symbols by name.
         memory: inputs and outputs before the run; undefined elements are poisoned.
+
+    Raises:
+        Fault: the simulator finds that the kernel is not clean.
     """
     report = reported(kernel, values, memory, schedules=schedules)
     if report is None:
         return {}
-    assert report.verdict == "clean", f"{report}\n{cuda_text(elect_by_warp(kernel), H200)}"
+    if report.verdict != "clean":
+        raise Fault(f"{report}\n{cuda_text(elect_by_warp(kernel), H200)}")
     for name, array in report.arrays.items():
         assert not (name.endswith("_arrivals") and array.any()), f"{name} is not 0 again"
     return {name: array for name, array in report.arrays.items() if name in memory}
@@ -89,12 +82,7 @@ def reported(
         text: CUDA that takes the place of the kernel's.
     """
     kernel = elect_by_warp(kernel)
-    numbers: dict[str, Any] = {name: v for name, v in values.items() if isinstance(v, int)}
-    for reciprocal in kernel.reciprocals:
-        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
-        numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
-    for symbol, value in kernel.derived:
-        numbers[symbol.name] = evaluate(value, numbers)
+    numbers = kernel.with_derived({n: v for n, v in values.items() if isinstance(v, int)})
     grid = tuple(evaluate(extent, numbers) for extent in kernel.launch.grid)
     block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
     if 0 in grid or 0 in block:
@@ -132,7 +120,7 @@ def reported(
 def _buffer(
     parameter: Any, memory: Mapping[str, Contents], numbers: dict[str, Any]
 ) -> machine.Buffer:
-    dtype = NUMPY_TYPES[parameter.dtype]
+    dtype = numpy_dtype(parameter.dtype)
     name = parameter.name
     if name in memory:
         place = memory[name]

@@ -8,6 +8,7 @@ import numpy as np
 
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.ops.table import TABLE, PointwiseOp
 
 C_TYPES = {
@@ -16,13 +17,6 @@ C_TYPES = {
     DataType.Int: "long long",
     DataType.Int32: "int",
     DataType.Bool: "bool",
-}
-NUMPY_TYPES = {
-    DataType.Double: np.float64,
-    DataType.Float: np.float32,
-    DataType.Int: np.int64,
-    DataType.Int32: np.int32,
-    DataType.Bool: np.bool_,
 }
 # Units in the last place of a result that the libraries of both sides may err by together.
 ULPS = {DataType.Double: 16.0, DataType.Float: 8.0}
@@ -57,7 +51,7 @@ extern "C" __global__ void apply({pointers}, const bool* flags, void* out, int w
 
 def specials(dtype: DataType) -> np.ndarray:
     """Values at the edges of a type."""
-    kind = NUMPY_TYPES[dtype]
+    kind = numpy_dtype(dtype)
     if dtype is DataType.Bool:
         return np.array([False, True])
     if dtype.is_int:
@@ -73,7 +67,7 @@ def specials(dtype: DataType) -> np.ndarray:
 def inputs(op: PointwiseOp, dtype: DataType) -> list[np.ndarray]:
     """Random and special operands: two of them meet in all pairs."""
     random = np.random.default_rng(11)
-    kind = NUMPY_TYPES[dtype]
+    kind = numpy_dtype(dtype)
     edges = specials(dtype)
     if dtype is DataType.Bool:
         drawn = random.integers(0, 2, 200).astype(bool)
@@ -136,7 +130,7 @@ def judged(
     """
     exact = reference(op, dtype, args)
     result = op.result_dtype(dtype)
-    assert got.dtype == NUMPY_TYPES[result]
+    assert got.dtype == numpy_dtype(result)
     if not result.is_float:
         assert got.dtype == exact.dtype
         unequal = got != exact

@@ -10,7 +10,6 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from tests.support.lowering import lowered
-from tests.support.memory import NUMPY_TYPES
 from warpsmith import (
     DataType,
     FusionDefinition,
@@ -20,6 +19,7 @@ from warpsmith import (
 )
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.frontends.tensor import Tensor
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.targets.hopper import H200
 
 SCHEDULES = 4
@@ -212,7 +212,7 @@ def random_array(shape: Sequence[int], dtype: DataType = DataType.Float) -> np.n
     """Small whole numbers, which every type holds, and whose sums it holds too."""
     end = 2 if dtype is DataType.Bool else 4 if dtype.is_float8 else 100
     numbers = np.random.default_rng().integers(0, end, shape)
-    return numbers.astype(NUMPY_TYPES[dtype])
+    return numbers.astype(numpy_dtype(dtype))
 
 
 def check_exact(found: np.ndarray, expected: np.ndarray) -> None:

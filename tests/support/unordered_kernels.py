@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.product_kernels import Product, product_kernel
+from tests.support.product_kernels import product_kernel
+from tests.support.tiled_product import Product
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Statement, Synchronize

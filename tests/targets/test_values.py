@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from warpsmith import knobs
-from warpsmith.engine import executable
+from warpsmith.engine import places
 from warpsmith.errors import DeviceError, KnobError
 from warpsmith.runtime import of_device
 from warpsmith.targets.family import WARP
@@ -30,7 +30,7 @@ def on(monkeypatch: pytest.MonkeyPatch, properties: Any) -> None:
 
     monkeypatch.setattr(of_device, "device_properties", lambda ordinal: properties)
     monkeypatch.setattr(of_device, "clusters_at_once", clusters)
-    monkeypatch.setattr(executable.driver, "device_count", lambda: 1)
+    monkeypatch.setattr(places.driver, "device_count", lambda: 1)
     of_device.target_of_device.cache_clear()
 
 
@@ -104,7 +104,7 @@ def test_an_unknown_chip_is_refused(name: str, capability: tuple[int, int]) -> N
 def test_what_differs_between_chips_is_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, device("NVIDIA H200", sm_count=66))
     with knobs.scope(device="gpu"):
-        found = executable._target(knobs.current())
+        found = places.call_target(knobs.current())
     asked = (*range(2, 9), 16)
     clusters = tuple((blocks, 66 // blocks) for blocks in asked)
     assert found == replace(H200, sm_count=66, clusters=clusters)
@@ -113,8 +113,8 @@ def test_what_differs_between_chips_is_the_devices(monkeypatch: pytest.MonkeyPat
 def test_an_unknown_chip_runs_what_a_target_was_named_for(monkeypatch: pytest.MonkeyPatch) -> None:
     on(monkeypatch, device("NVIDIA H100 PCIe", sm_count=114))
     with pytest.raises(DeviceError, match="WS0614"):
-        executable._target(knobs.current().replace(device="gpu"))
-    assert executable._target(knobs.current().replace(device="gpu", target="h100")) is H100
+        places.call_target(knobs.current().replace(device="gpu"))
+    assert places.call_target(knobs.current().replace(device="gpu", target="h100")) is H100
     of_device.check_runs(H100, device("NVIDIA H100 PCIe"))
 
 
@@ -126,7 +126,7 @@ def test_a_device_of_another_family_is_refused() -> None:
 
 def test_without_a_gpu_kernels_are_for_the_first_target() -> None:
     with knobs.scope(device="sim"):
-        assert executable._target(knobs.current()) is H200
+        assert places.call_target(knobs.current()) is H200
 
 
 def test_a_scope_plans_for_its_target() -> None:

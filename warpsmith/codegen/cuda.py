@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
-from warpsmith.codegen.lines import each_lane
 from warpsmith.codegen.prelude import prelude_text
-from warpsmith.codegen.prelude.vector import LoadHint
 from warpsmith.codegen.products import product_lines
 from warpsmith.codegen.reductions import ReductionText
 from warpsmith.codegen.rings import RingText
@@ -26,14 +24,14 @@ from warpsmith.codegen.roles import (
 from warpsmith.codegen.shuffles import shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText, looks_up
+from warpsmith.codegen.vectors import vector_lines
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import (
-    Buffer,
     Comment,
     CopyVector,
     Declare,
@@ -276,7 +274,7 @@ class _Printer:
             case Store(buffer=buffer, index=index, value=expr):
                 self._line(f"{value.place(buffer, index)} = {value(expr)};")
             case CopyVector():
-                self._copy(statement)
+                self._all(vector_lines(statement, value, early=self._kernel.early))
             case Accumulate() | WelfordStep() | Reduce() | ScanElements():
                 self._all(self._reductions.lines(statement, team))
             case Synchronize(why=why):
@@ -321,50 +319,3 @@ class _Printer:
         if ordering.number:
             lines = range(first, len(self._lines))
             self._places += [(ordering.number, line) for line in lines]
-
-    def _copy(self, copy: CopyVector) -> None:
-        """A register array moves to or from memory as one vector."""
-        value = self._value
-        if copy.asynchronous:
-            value.pieces.add("cp_async")
-            to = f"{copy.target.name} + {value.operand(copy.target_index)}"
-            source = f"{copy.source.name} + {value.operand(copy.source_index)}"
-            self._line(f"ws_cp_async<{copy.width * copy.target.dtype.size}>({to}, {source});")
-            return
-        value.pieces.add("vector")
-        kind = value.type_name(copy.target.dtype)
-        vector = f"ws_vec<{kind}, {copy.width}>"
-        self._line("{")
-        self._depth += 1
-        if self._is_local(copy.source):
-            self._line(f"{vector} v;")
-            source = value.place(copy.source, copy.source_index, "k")
-            self._all(each_lane(copy.width, f"v[k] = {source};"))
-        else:
-            self._line(f"const {vector} v = {self._fetch(copy, vector)};")
-        if self._is_local(copy.target):
-            target = value.place(copy.target, copy.target_index, "k")
-            self._all(each_lane(copy.width, f"{target} = v[k];"))
-        else:
-            place = f"{copy.target.name} + {value.operand(copy.target_index)}"
-            shared = copy.target.memory is MemoryType.shared
-            self._line(f"*({vector}*)({place}) = v;" if shared else f"ws_store({place}, v);")
-        self._depth -= 1
-        self._line("}")
-
-    def _fetch(self, copy: CopyVector, vector: str) -> str:
-        place = f"{copy.source.name} + {self._value.operand(copy.source_index)}"
-        if copy.source.memory is MemoryType.shared:
-            return f"*(const {vector}*)({place})"
-        kind = self._value.type_name(copy.source.dtype)
-        hint = LoadHint.DEFAULT
-        if self._kernel.early:
-            hint = LoadHint.NO_ALLOCATE if copy.streaming else hint
-            hint = LoadHint.EVICT_LAST if copy.evict_last else hint
-        elif not copy.source.written:
-            hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
-            hint = LoadHint.NC_LASTING if copy.evict_last else hint
-        return f"ws_load<{kind}, {copy.width}, {hint.value}>({place})"
-
-    def _is_local(self, buffer: Buffer) -> bool:
-        return buffer.memory is MemoryType.local

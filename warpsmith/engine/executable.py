@@ -5,20 +5,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine import autotune
+from warpsmith.engine.allocations import pitches_of
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.classes import Classes
 from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
-from warpsmith.engine.launches import CallPlan, pitches_of, plan_call, problem_of
+from warpsmith.engine.launches import CallPlan, plan_call, problem_of
+from warpsmith.engine.places import call_target, is_on_device, place_of
 from warpsmith.engine.plan import agreed, misfits, plan, plan_prepared, prepare, require_roles
 from warpsmith.engine.planned import NoKernelError, PlannedSegment
 from warpsmith.engine.runners import OnDevice, Reference, ThroughDevice
-from warpsmith.errors import ArgumentError, DeviceError, PlanWarning, WarpsmithError
+from warpsmith.engine.signatures import alignments, signature, size_arguments
+from warpsmith.errors import ArgumentError, PlanWarning, WarpsmithError
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.empty import empty_tensors
@@ -30,11 +32,10 @@ from warpsmith.planner.trials import faster
 from warpsmith.runtime import driver
 from warpsmith.runtime.kept import CUTS, PLANS
 from warpsmith.runtime.launcher import Shortcut
-from warpsmith.runtime.of_device import check_runs, target_of_device
+from warpsmith.runtime.of_device import check_runs
 from warpsmith.runtime.recent import Recent
 from warpsmith.runtime.stream import is_capturing
 from warpsmith.schedulers.problem import Problem
-from warpsmith.targets.known import KNOWN, named
 from warpsmith.targets.target import Target
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Executable:
         self.binder = Binder(fusion, scheduled=scheduled)
         self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
         self._prepared: Recent[_Form, Offers] = Recent(CUTS)
-        self._sizes = _size_arguments(fusion)
+        self._sizes = size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last: tuple[Binding, Knobs] | None = None
         self._shortcut = Shortcut()
@@ -226,7 +227,7 @@ class Executable:
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
         binding = self.binder(inputs)
         knobs = knob_module.current()
-        place = _place(binding, knobs)
+        place = place_of(binding, knobs)
         if place == "reference":
             return Reference(binding.fusion)
         call = self._plan(binding, knobs)
@@ -234,8 +235,7 @@ class Executable:
             return _simulated(binding.fusion, call)
         if knobs.target != "auto":
             check_runs(call.problem.target, driver.device_properties(place))
-        on_device = bool(binding.infos) and binding.infos[0].device_kind == "cuda"
-        if not (on_device or _is_torch_call(binding)):
+        if not is_on_device(binding):
             return ThroughDevice(binding.fusion, call, place)
         if knobs.autotune:
             call = self._tuned(binding, call, knobs, inputs, place)
@@ -293,11 +293,8 @@ class Executable:
             if isinstance(v, int) and not isinstance(v, bool)
         }
         fusion = binding.fusion
-        names = [tensor.name for tensor in fusion.input_tensors]
-        alignment = {
-            name: _alignment(info.pointer) for name, info in zip(names, binding.infos, strict=True)
-        }
-        target = _target(knobs)
+        alignment = alignments(binding)
+        target = call_target(knobs)
         without: tuple[Unfit, ...] = ()
         empty: frozenset[int] = frozenset()
         failed: frozenset[Decided] = frozenset()
@@ -351,77 +348,3 @@ def _unwritten(call: CallPlan) -> ArgumentError:
         code="WS0327",
         remedy="give results of other sizes a kernel of their own",
     )
-
-
-def _size_arguments(fusion: Fusion) -> frozenset[int]:
-    """Positions of the scalar arguments that some tensor's size, or some loop's, depends on."""
-    used = {
-        node.name
-        for tensor in fusion.tensors
-        for made in (tensor.root, tensor.logical, *(t.results for t in tensor.transforms))
-        for axis in made
-        for node in axis.extent.walk()
-        if isinstance(node, Symbol)
-    }
-    return frozenset(
-        position
-        for position, value in enumerate(fusion.inputs)
-        if isinstance(value, Symbol) and value.name in used
-    )
-
-
-def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> tuple[object, ...]:
-    """What the launches of a call depend on; cheap, since every call makes one.
-
-    Arrays count by shape, strides, type, device and alignment; numbers by type, or by value where
-    a size depends on them.
-    """
-    parts: list[object] = []
-    for position, value in enumerate(inputs):
-        stride = getattr(value, "stride", None)
-        if stride is not None:  # a torch tensor
-            tensor: Any = value
-            place = tensor.get_device()
-            parts.append((tensor.shape, stride(), tensor.dtype, place, tensor.data_ptr() & 15))
-        elif hasattr(value, "__array_interface__"):
-            array: Any = value
-            parts.append((array.shape, array.strides, array.dtype, array.ctypes.data & 15))
-        elif position in sizes:
-            parts.append(value)
-        else:
-            parts.append(type(value))
-    return tuple(parts)
-
-
-def _alignment(pointer: int) -> int:
-    return 16 if pointer == 0 else min(16, pointer & -pointer)
-
-
-def _target(knobs: Knobs) -> Target:
-    if knobs.target != "auto":
-        return named(knobs.target)
-    if knobs.device in ("sim", "reference") or driver.device_count() == 0:
-        return KNOWN[0]
-    return target_of_device(0)
-
-
-def _place(binding: Binding, knobs: Knobs) -> int | Literal["sim", "reference"]:
-    """The GPU to run on by its ordinal, or what stands in for one."""
-    if knobs.device in ("sim", "reference"):
-        return knobs.device
-    on_gpu = next((i for i in binding.infos if i.device_kind == "cuda"), None)
-    if on_gpu is not None:
-        return int(on_gpu.ordinal)
-    if driver.device_count() > 0:
-        return 0
-    if knobs.device == "gpu":
-        raise DeviceError(
-            f"WARPSMITH_DEVICE=gpu, and there is no GPU: {driver.why_no_device()}",
-            code="WS0601",
-            remedy="use `auto`, `sim` or `reference`",
-        )
-    return "sim"
-
-
-def _is_torch_call(binding: Binding) -> bool:
-    return not binding.infos

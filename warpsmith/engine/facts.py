@@ -18,10 +18,10 @@ from warpsmith.planner.cuts import Cut, cuts
 from warpsmith.planner.stored import Stored, stored
 from warpsmith.protocol.launched import launch_values
 from warpsmith.runtime.launch import Extent
+from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.price import bounds, kernel_us
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Refusals
 from warpsmith.targets.target import Target
 
 Times = tuple[tuple[str, float], ...]

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, Final
 from weakref import ref
 
+from warpsmith.engine.allocations import Allocation, allocation, largest_index, pitches_of
 from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
 from warpsmith.engine.autotune import recall
 from warpsmith.engine.compiled import CompiledKernel
@@ -28,17 +29,14 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
-from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.kernel import Kernel, Reciprocal
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.knobs import Knobs
 from warpsmith.layouts.lifetimes import Life
-from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.runtime.turns import taken
-from warpsmith.schedulers.padding import pitches
+from warpsmith.schedulers.candidate import Params
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Params
 from warpsmith.targets.target import Target
 
 FORMATS = {
@@ -54,25 +52,6 @@ _NOTHING: Final = "nothing is launched"
 
 _COMPILERS = 16
 """Kernels that are compiled at the same time, at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Allocation:
-    """A tensor that the call allocates: an output, or what passes between kernels."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None
-
-    @property
-    def bytes(self) -> int:
-        """From the first to the last element."""
-        if 0 in self.shape:
-            return 0
-        strides = self.strides
-        span = prod(self.shape) if strides is None else _reach(self.shape, strides)
-        return span * NUMPY_DTYPES[self.dtype].itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +184,7 @@ def plan_call(
         if tensor.name not in known
     ]
     temporaries = tuple(allocation(tensor, values) for tensor in between)
-    index_type = index_type_for(_largest(fusion, (*outputs, *temporaries), values))
+    index_type = index_type_for(largest_index(fusion, (*outputs, *temporaries), values))
     launches = _launches(segments, problem, index_type, knobs)
     scratch = max((space.elements for each in launches for space in each.workspaces), default=0)
     if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
@@ -248,55 +227,6 @@ def _unwritten(
 def _scans_nothing(planned: PlannedSegment, elements: Mapping[str, int]) -> bool:
     scans = planned.candidate is not None and planned.candidate.scheduler == "scan"
     return scans and any(elements[tensor.name] == 0 for tensor in planned.segment.writes)
-
-
-def pitches_of(segments: Sequence[PlannedSegment], values: Mapping[str, int]) -> dict[str, int]:
-    """Strides of the padded tensors that pass between segments, by symbol."""
-    written = (tensor for planned in segments for tensor in planned.segment.writes)
-    return {name: step for tensor in written for name, step in pitches(tensor, values).items()}
-
-
-def allocation(tensor: TensorView, values: Mapping[str, int]) -> Allocation:
-    """Where a tensor's elements lie in a call."""
-    shape = tuple(evaluate(axis.extent, values) for axis in tensor.shape_axes)
-    strides: tuple[int, ...] | None = None
-    if tensor.stride_order is not None or False in tensor.contiguity:
-        steps = [0] * len(shape)
-        step = 1
-        for dimension in reversed(tensor.memory_order()):
-            if tensor.contiguity[dimension] is False:
-                step = values[f"{tensor.name}_stride{dimension}"]
-            steps[dimension] = step
-            step *= max(shape[dimension], 1)
-        strides = tuple(steps)
-    return Allocation(tensor.name, tensor.dtype.value, shape, strides)
-
-
-def _largest(fusion: Fusion, allocations: Sequence[Allocation], values: Mapping[str, int]) -> int:
-    """What the largest index counts: elements that an array spans, or iterations of one loop.
-
-    An axis that is reduced is never merged with one that is not (WS0207), so what a reduction or a
-    product walks counts as two loops, and never as their product.
-    """
-    sizes = [prod(allocation.shape) for allocation in allocations]
-    sizes += [_reach(a.shape, a.strides) for a in allocations if a.strides is not None]
-    for tensor in fusion.input_tensors:
-        shape = [evaluate(a.extent, values) for a in tensor.shape_axes]
-        steps = [values.get(f"{tensor.name}_stride{d}", 0) for d in range(len(shape))]
-        sizes += [prod(shape), _reach(shape, steps)]
-    for tensor in fusion.computed:
-        made = (axis for transform in tensor.transforms for axis in transform.results)
-        sizes += [evaluate(axis.extent, values) for axis in (*tensor.root, *made)]
-        if tensor.has_reduction:
-            for reduced in (False, True):
-                axes = [axis for axis in tensor.root if axis.is_reduction is reduced]
-                sizes.append(prod([evaluate(axis.extent, values) for axis in axes]))
-    return max(sizes, default=1)
-
-
-def _reach(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Elements of memory from the first to the last one of an array."""
-    return 1 + sum((extent - 1) * step for extent, step in zip(shape, strides, strict=True))
 
 
 def _launches(
@@ -390,11 +320,7 @@ def launch_of(
             elements = evaluate(buffer.size, numbers)
             zeroed = buffer.name.endswith("_arrivals")
             workspaces.append(Workspace(buffer.name, buffer.dtype.value, elements, zeroed))
-    for reciprocal in kernel.reciprocals:
-        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, numbers))
-        numbers |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
-    for symbol, value in kernel.derived:
-        numbers[symbol.name] = evaluate(value, numbers)
+    numbers = kernel.with_derived(numbers)
     given = {symbol.name for symbol in planned.segment.fusion.input_scalars}
     constants = tuple(
         None if planned.named(symbol.name) in given else numbers[symbol.name]

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from warpsmith.engine.agreements import Agreement
-from warpsmith.engine.launches import Allocation, CallPlan, Launch
+from warpsmith.engine.allocations import Allocation
+from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.spread import reserved_of
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warpsmith.engine.launches import Allocation, CallPlan, Workspace
+from warpsmith.engine.allocations import Allocation
+from warpsmith.engine.launches import CallPlan, Workspace
 from warpsmith.ir.fusion import Fusion
 
 LARGE = 16 << 20

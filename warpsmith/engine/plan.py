@@ -16,12 +16,13 @@ from warpsmith.planner.halves import split_halves
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
+from warpsmith.schedulers.candidate import ROW_SCHEDULERS
 from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
 from warpsmith.schedulers.reshapes import cancel_reshapes
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.select import ROW_SCHEDULERS, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.target import Target
 
 INDEX_LIMIT = 2**31 - 2**25

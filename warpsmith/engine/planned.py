@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +9,7 @@ from functools import partial
 from typing import cast
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
+from warpsmith.engine.demands import check_call, left_to_threads
 from warpsmith.engine.spills import fewest_spills
 from warpsmith.errors import (
     ArgumentError,
@@ -18,20 +18,16 @@ from warpsmith.errors import (
     ScheduleError,
 )
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import evaluate
 from warpsmith.knobs import Knobs
 from warpsmith.planner.alike import renamed
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
+from warpsmith.schedulers.candidate import Candidate, Params
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate, Params
 
 MOST_REFUSED = 8
 """Of a scheduler's candidates, how many may have no machine code before others have the part."""
-
-TMA_BYTES = 16
-"""What sizes, strides and addresses of the TMA unit's copies are multiples of (PTX ISA)."""
 
 _Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], int | None, bool]
 """Parameters, index type, tensors left to the threads with their alignment, limit of waits, and
@@ -232,10 +228,10 @@ class PlannedSegment:
         """The kernel of these parameters, held against what the call allows."""
         values = {**problem.values, **launch_values}
         compiled = self._kernel(params, index_type, (), knobs, values)
-        tma_alignment = _tma_alignment(compiled, problem, launch_values)
+        tma_alignment = left_to_threads(compiled, problem, launch_values)
         if tma_alignment:
             compiled = self._kernel(params, index_type, tma_alignment, knobs, values)
-        self._check(compiled, problem, launch_values)
+        check_call(compiled, problem, launch_values)
         self._prove(compiled, values, knobs)
         return compiled, launch_values, params
 
@@ -288,49 +284,10 @@ class PlannedSegment:
     ) -> bool:
         """Whether one of the segment's kernels can be launched for a call as it is."""
         try:
-            self._check(compiled, problem, launch_values)
+            check_call(compiled, problem, launch_values)
         except ArgumentError:
             return False
-        return not _tma_alignment(compiled, problem, launch_values)
-
-    def _check(
-        self, compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
-    ) -> None:
-        """Refuse a call that breaks what the kernel's vector accesses rely on."""
-        values = {**problem.values, **launch_values}
-        for expr, divisor in compiled.kernel.requirements:
-            found = evaluate(expr, values)
-            if found % divisor:
-                raise ArgumentError(
-                    f"{expr!r} is {found}, and {compiled.name} was scheduled for multiples of "
-                    f"{divisor}",
-                    code="WS0321",
-                    remedy="vectorize less, or pass sizes and strides that divide",
-                )
-        for expr, most in compiled.kernel.limits:
-            found = evaluate(expr, values)
-            if found > most:
-                raise ArgumentError(
-                    f"{expr!r} is {found}, and {compiled.name} was scheduled for at most {most}",
-                    code="WS0325",
-                    remedy="schedule it for the larger size",
-                )
-        for expr, least in compiled.kernel.least:
-            found = evaluate(expr, values)
-            if found < least:
-                raise ArgumentError(
-                    f"{expr!r} is {found}, and {compiled.name} was scheduled for at least {least}",
-                    code="WS0328",
-                    remedy="schedule it for the smaller size",
-                )
-        for name, size in compiled.kernel.alignments:
-            if problem.alignment.get(name, 16) % min(size, 16):
-                raise ArgumentError(
-                    f"the address of {name} is not a multiple of {min(size, 16)} bytes, which "
-                    f"{compiled.name} was scheduled for",
-                    code="WS0322",
-                    remedy="vectorize less, or pass an aligned tensor",
-                )
+        return not left_to_threads(compiled, problem, launch_values)
 
 
 def _warn_of_refusal(candidate: Candidate, refusal: KernelRefusal) -> None:
@@ -350,20 +307,3 @@ def _launch_key(
     compiled: CompiledKernel, values: Mapping[str, int]
 ) -> tuple[str, tuple[tuple[str, int], ...]]:
     return compiled.name, tuple(sorted(values.items()))
-
-
-def _tma_alignment(
-    compiled: CompiledKernel, problem: Problem, launch_values: dict[str, int]
-) -> tuple[tuple[str, int], ...]:
-    """Tensors that the TMA unit cannot copy in this call, with what their addresses allow, bytes.
-
-    It takes addresses, sizes and strides that are multiples of 16 bytes.
-    """
-    values = {**problem.values, **launch_values}
-    found = []
-    for need in compiled.kernel.tile_needs:
-        sizes = (evaluate(amount, values) for amount in need.bytes)
-        alignment = math.gcd(TMA_BYTES, problem.alignment.get(need.memory, TMA_BYTES), *sizes)
-        if alignment < TMA_BYTES:
-            found.append((need.tensor, math.gcd(alignment, evaluate(need.row, values))))
-    return tuple(found)

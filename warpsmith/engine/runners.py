@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from warpsmith.engine.agreements import Agreement
-from warpsmith.engine.launches import Allocation, CallPlan
+from warpsmith.engine.allocations import Allocation
+from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.lines import Line, line_of, sketch_of
 from warpsmith.engine.lives import scratch_of, turns_of
 from warpsmith.engine.loaded import Loaded

@@ -14,13 +14,12 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from warpsmith.engine.allocations import allocation, pitches_of
 from warpsmith.engine.bind import Binder
 from warpsmith.engine.launches import (
     CallPlan,
     Launch,
-    allocation,
     launch_of,
-    pitches_of,
     placed,
     problem_of,
 )
@@ -31,8 +30,8 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.arrays import NUMPY_DTYPES, ArrayInfo, describe
+from warpsmith.schedulers.candidate import Candidate, Params
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate, Params
 
 MULTIPROCESSORS: Final = 2
 """Of the target that grids are chosen for, so that its few blocks have much to do each."""

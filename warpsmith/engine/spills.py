@@ -10,8 +10,8 @@ from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.emitted import cause
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.turns import begun_beside, cores, given_up, held
+from warpsmith.schedulers.candidate import Candidate, Params, without_full_passes
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.select import Candidate, Params, without_full_passes
 from warpsmith.targets.target import Target
 
 FEW_REGISTERS, MANY_ELEMENTS = 128, 32

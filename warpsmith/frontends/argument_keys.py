@@ -1,4 +1,4 @@
-"""What of a call's arguments a trace depends on, as keys."""
+"""A call's arguments as the engine takes them, and what of them a trace depends on, as keys."""
 
 from __future__ import annotations
 
@@ -66,10 +66,9 @@ def kind_of(value: Any) -> object:
 
 def usable(name: str, value: Any) -> Any:
     """An argument with foreign arrays viewed as known ones; refuses what cannot be in a key."""
-    if isinstance(value, np.generic):
-        return value.item()
+    value = adopted(value)
     if is_array(value):
-        return arrays.adopt(value)
+        return value
     try:
         hash(value)
     except TypeError:
@@ -82,6 +81,29 @@ def usable(name: str, value: Any) -> Any:
     return value
 
 
+def adopted(value: object) -> object:
+    """An argument as the engine takes it: arrays of other libraries are viewed, not copied."""
+    if isinstance(value, np.generic):
+        return value.item()
+    return arrays.adopt(value) if hasattr(value, "__dlpack_device__") else value
+
+
 def is_array(value: object) -> bool:
     """Whether it is a tensor of some library, and no number of one element."""
     return hasattr(value, "__dlpack_device__") and not isinstance(value, np.generic)
+
+
+def check_device(inputs: Sequence[object], device: object) -> None:
+    """Refuse arrays that are elsewhere than on the device that was asked for."""
+    wanted = str(device) if not isinstance(device, int) else f"cuda:{device}"
+    wanted = "cuda:0" if wanted == "cuda" else wanted
+    for position, value in enumerate(inputs):
+        if is_array(value):
+            info = arrays.describe(value)
+            place = "cpu" if info.device_kind == "cpu" else f"cuda:{info.ordinal}"
+            if place != wanted:
+                raise ArgumentError(
+                    f"argument {position} is on {place}, and execute got device {wanted}",
+                    code="WS0304",
+                    remedy="move the tensor, or leave `device` out",
+                )

@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warpsmith.callers import caller
-from warpsmith.errors import ArgumentError, DefinitionError
+from warpsmith.errors import DefinitionError
 from warpsmith.frontends import printer, validation
-from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
+from warpsmith.frontends.argument_keys import adopted, check_device, is_array
+from warpsmith.frontends.inputs import (
+    SYMBOLIC,
+    define_input,
+    define_scalar_input,
+    flags_of,
+    is_strides,
+)
 from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.frontends.namespaces import Operations, Schedule
 from warpsmith.frontends.outputs import add_output
@@ -95,7 +102,7 @@ class FusionDefinition:
                 code="WS0153",
                 remedy="use define_scalar, and pass the number that the tensor holds",
             )
-        if sizes is None and _is_strides(contiguity):
+        if sizes is None and is_strides(contiguity):
             sizes, strides, shape = shape, contiguity, None  # type: ignore[assignment]  # overload
         if sizes is not None and strides is not None and shape is None:
             return self._define_like(sizes, strides, dtype, static_sizes)
@@ -106,7 +113,7 @@ class FusionDefinition:
                 remedy="give shape and contiguity, or sizes and strides",
             )
         order = list(stride_order) if stride_order else None
-        flags = _flags(contiguity, shape, order)
+        flags = flags_of(contiguity, shape, order)
         return _own(define_input(self.fusion, shape, flags, dtype, order))
 
     def _define_like(
@@ -214,7 +221,7 @@ class FusionDefinition:
             scheduled: by the schedule that the user laid, as `manual_execute`; if absent, as the
                 last call was, and before any call if there is such a schedule.
         """
-        given = [_runnable(value) for value in inputs]
+        given = [adopted(value) for value in inputs]
         self._explained = executable = self.executable(scheduled)
         verification: Verification = executable.verify(given, schedules=schedules)
         return verification
@@ -233,7 +240,7 @@ class FusionDefinition:
         from warpsmith.tools.page.door import page_of
 
         executable = self._explained or self.executable()
-        given = [_runnable(value) for value in inputs]
+        given = [adopted(value) for value in inputs]
         return page_of(executable.plan_for(given), executable, given, title)
 
     def _run(
@@ -244,9 +251,9 @@ class FusionDefinition:
             done = executable.launch(inputs)
             if done is not NotImplemented:
                 return done  # type: ignore[no-any-return]
-        given = [_runnable(value) for value in inputs]
+        given = [adopted(value) for value in inputs]
         if device is not None:
-            _check_device(given, device)
+            check_device(given, device)
         if save:
             self._repro_inputs = tuple(printer.input_text(value) for value in given)
         results: list[Any] = executable.run(given)
@@ -301,7 +308,7 @@ class FusionDefinition:
     def _validated(
         self, inputs: Sequence[object], reference: Sequence[Any] | None, run: Any, kw: Any
     ) -> list[Any]:
-        host = [np.array(arrays.to_numpy(x)) if _is_array(x) else x for x in map(_runnable, inputs)]
+        host = [np.array(arrays.to_numpy(x)) if is_array(x) else x for x in map(adopted, inputs)]
         outputs: list[Any] = run(inputs, **kw)
         validation.check(self.fusion, host, outputs, reference)
         return outputs
@@ -321,7 +328,7 @@ class FusionDefinition:
         if inputs is None:
             return self.last_repro_script()
         return printer.script_text(
-            self.fusion, [printer.input_text(_runnable(value)) for value in inputs]
+            self.fusion, [printer.input_text(adopted(value)) for value in inputs]
         )
 
 
@@ -330,49 +337,3 @@ def _own(tensor: TensorView) -> Tensor:
     assert isinstance(tensor, Tensor)
     tensor.line = caller()
     return tensor
-
-
-def _is_strides(flags: object) -> bool:
-    return (
-        isinstance(flags, Sequence)
-        and len(flags) > 0
-        and all(isinstance(flag, int) and not isinstance(flag, bool) for flag in flags)
-    )
-
-
-def _flags(
-    contiguity: Any, shape: Sequence[int], stride_order: Sequence[int] | None
-) -> list[bool | None]:
-    """Contiguity by dimension; users list it from the slowest dimension in memory."""
-    if not isinstance(contiguity, Sequence):
-        return [None if extent == 1 else bool(contiguity) for extent in shape]
-    flags: list[bool | None] = list(contiguity)
-    if stride_order is None or not len(flags) == len(shape) == len(stride_order):
-        return flags
-    return [flags[len(shape) - 1 - rank] for rank in stride_order]
-
-
-def _runnable(value: object) -> object:
-    """An argument as the engine takes it: arrays of other libraries are viewed, not copied."""
-    if isinstance(value, np.generic):
-        return value.item()
-    return arrays.adopt(value) if hasattr(value, "__dlpack_device__") else value
-
-
-def _is_array(value: object) -> bool:
-    return hasattr(value, "__dlpack_device__")
-
-
-def _check_device(inputs: Sequence[object], device: object) -> None:
-    wanted = str(device) if not isinstance(device, int) else f"cuda:{device}"
-    wanted = "cuda:0" if wanted == "cuda" else wanted
-    for position, value in enumerate(inputs):
-        if _is_array(value):
-            info = arrays.describe(value)
-            place = "cpu" if info.device_kind == "cpu" else f"cuda:{info.ordinal}"
-            if place != wanted:
-                raise ArgumentError(
-                    f"argument {position} is on {place}, and execute got device {wanted}",
-                    code="WS0304",
-                    remedy="move the tensor, or leave `device` out",
-                )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import IterDomain
@@ -92,3 +93,24 @@ def _contiguity(
     return tuple(
         None if axis.is_broadcast else bool(flag) for flag, axis in zip(given, axes, strict=True)
     )
+
+
+def is_strides(flags: object) -> bool:
+    """Whether what stands where contiguity does is strides: whole numbers."""
+    return (
+        isinstance(flags, Sequence)
+        and len(flags) > 0
+        and all(isinstance(flag, int) and not isinstance(flag, bool) for flag in flags)
+    )
+
+
+def flags_of(
+    contiguity: Any, shape: Sequence[int], stride_order: Sequence[int] | None
+) -> list[bool | None]:
+    """Contiguity by dimension; users list it from the slowest dimension in memory."""
+    if not isinstance(contiguity, Sequence):
+        return [None if extent == 1 else bool(contiguity) for extent in shape]
+    flags: list[bool | None] = list(contiguity)
+    if stride_order is None or not len(flags) == len(shape) == len(stride_order):
+        return flags
+    return [flags[len(shape) - 1 - rank] for rank in stride_order]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Expr, Symbol, evaluate
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.orders import Order
 from warpsmith.kernel.pipelines import Pipeline
@@ -123,6 +124,16 @@ class Kernel:
     layout: SharedLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())
+
+    def with_derived(self, values: Mapping[str, int]) -> dict[str, int]:
+        """The values of a launch, with those of scalars that it works out, where not given."""
+        known = dict(values)
+        for reciprocal in self.reciprocals:
+            magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, known))
+            known |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
+        for symbol, value in self.derived:
+            known.setdefault(symbol.name, evaluate(value, known))
+        return known
 
 
 def layout_of(kernel: Kernel) -> SharedLayout:

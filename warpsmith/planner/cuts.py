@@ -14,10 +14,11 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.prices import Planned, Prices
 from warpsmith.planner.stored import Stored, stored
+from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.columns import BLOCKS
-from warpsmith.schedulers.select import Refusals, refusals, select
+from warpsmith.schedulers.select import refusals, select
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,10 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.part import Part
 from warpsmith.planner.decided import Decided
 from warpsmith.planner.prices import Planned, Prices
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.matmul import heuristic as matmul
 from warpsmith.schedulers.matmul.candidates import FEW, ONE_RESULT
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate
 from warpsmith.schedulers.traffic import moved_us
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 
-from warpsmith.ir.exprs import Matmul, Move, Pointwise
+from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import stretch_of
-from warpsmith.ir.tensor import Operation
 from warpsmith.planner.crossing import Crossing
 from warpsmith.planner.flow import Node, cheapest_cut
+from warpsmith.planner.followers import followers, is_cast_of, only_casts, until_needed_twice
 from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.prologues import prologue_of
 from warpsmith.planner.segment import Segment, Segments
@@ -169,7 +168,7 @@ def epilogue_of(
         ways.insert(0, ("matmul", scaled))
     for scheduler, stored in ways:
         for positions, sinks in offers.all(product):
-            if alone and scheduler != BY_THREADS and not _only_casts(graph, positions, product):
+            if alone and scheduler != BY_THREADS and not only_casts(graph, positions, product):
                 continue
             epilogue = Epilogue(positions, sinks, stored)
             found = segments.of(sinks, around(graph, epilogue, offers.crossing))
@@ -218,7 +217,7 @@ def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[in
 
 def _grown_cheapest(offers: Offers, product: int, *, reshapes: bool) -> tuple[int, ...]:
     products = offers.together(product)
-    grown = _grown(offers.graph, products, offers.last, reshapes=reshapes)
+    grown = followers(offers.graph, products, offers.last, reshapes=reshapes)
     return _cheapest(offers, grown, products)
 
 
@@ -226,42 +225,13 @@ def _fewer(offers: Offers, product: int) -> Iterator[tuple[int, ...]]:
     """The operations of offers behind the largest, found when they are asked for."""
     graph = offers.graph
     cheapest = _grown_cheapest(offers, product, reshapes=True)
-    yield _until_needed_twice(graph, cheapest)
+    yield until_needed_twice(graph, cheapest)
     cheapest = _grown_cheapest(offers, product, reshapes=False)
     yield cheapest
-    yield _until_needed_twice(graph, cheapest)
+    yield until_needed_twice(graph, cheapest)
     casts = [p for p in cheapest[1:] if is_cast_of(graph, p, product)]
     yield (product, *casts)
     yield (product,)
-
-
-def _grown(
-    graph: Graph, products: tuple[int, ...], last: Mapping[int, int], *, reshapes: bool
-) -> tuple[int, ...]:
-    """The products of a kernel and all operations on their elements that need nothing but them, and
-    what is before them.
-    """
-    own = last[products[0]]
-    made = {number for product in products for number in graph.made(product)}
-    chosen = [*products]
-    seen = {p for number in made for p in graph.readers.get(number, ()) if p in last}
-    pending = list(seen)
-    heapify(pending)
-    while pending:
-        position = heappop(pending)
-        operation = graph.operations[position]
-        late = [t for t in graph.sources(position) if _last_of(graph, t, last) >= own]
-        if any(t not in made for t in late) or not _keeps_elements(
-            graph, operation, late, reshapes
-        ):
-            continue
-        chosen.append(position)
-        made.update(graph.made(position))
-        for reader in graph.readers.get(operation.outputs[0].number, ()):
-            if reader in last and reader not in seen:
-                seen.add(reader)
-                heappush(pending, reader)
-    return tuple(chosen)
 
 
 def _cheapest(offers: Offers, grown: tuple[int, ...], products: tuple[int, ...]) -> tuple[int, ...]:
@@ -290,46 +260,6 @@ def _cheapest(offers: Offers, grown: tuple[int, ...], products: tuple[int, ...])
     operands = {t for product in products for t in graph.sources(product)}
     behind = graph.slice([*stored, *results], outside | operands)
     return tuple(p for p in grown if p in set(behind))
-
-
-def _keeps_elements(
-    graph: Graph, operation: Operation, late: Collection[int], reshapes: bool
-) -> bool:
-    """Whether it computes each element of its result of one place of a product."""
-    if isinstance(operation, Move):
-        return operation.kind != "expand" and (reshapes or operation.kind != "reshape")
-    if not isinstance(operation, Pointwise):
-        return False
-    size = len(operation.output.concrete_order())
-    return all(len(graph.tensors[number].concrete_order()) == size for number in late)
-
-
-def _last_of(graph: Graph, number: int, last: Mapping[int, int]) -> int:
-    position = graph.maker.get(number)
-    return -1 if position is None else last[position]
-
-
-def _until_needed_twice(graph: Graph, grown: tuple[int, ...]) -> tuple[int, ...]:
-    """The chain behind the product, up to the first result that more than one operation needs."""
-    chosen = [grown[0]]
-    inside = set(grown)
-    while True:
-        (number,) = graph.made(chosen[-1])
-        readers = graph.readers.get(number, ())
-        if len(readers) != 1 or number in graph.results or readers[0] not in inside:
-            return tuple(chosen)
-        chosen.append(readers[0])
-
-
-def _only_casts(graph: Graph, positions: Collection[int], product: int) -> bool:
-    return all(p == product or is_cast_of(graph, p, product) for p in positions)
-
-
-def is_cast_of(graph: Graph, position: int, product: int) -> bool:
-    """Whether an operation casts the result of a product."""
-    operation = graph.operations[position]
-    casts = isinstance(operation, Pointwise) and operation.op == "cast"
-    return casts and graph.sources(position) == graph.made(product)
 
 
 def _sinks(graph: Graph, positions: Collection[int], crossing: Crossing) -> tuple[int, ...]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from warpsmith.planner.segment import Segment
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate
 
 
 class Planned(Protocol):

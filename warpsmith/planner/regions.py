@@ -20,8 +20,8 @@ from warpsmith.planner.alike import Shape, shape_of
 from warpsmith.planner.joined import as_decided
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
+from warpsmith.schedulers.candidate import PERSISTENT
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
-from warpsmith.schedulers.select import PERSISTENT
 
 GROUPS_ASKED = 8
 """Segments that a sink is tried in, before it gets one of its own: it keeps the time linear."""

@@ -16,7 +16,8 @@ from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.alike import Label, Labels, Shape, renamed, shape_of
 from warpsmith.planner.decided import NOTHING, Decided
-from warpsmith.schedulers.select import Refusals, refusals
+from warpsmith.schedulers.candidate import Refusals
+from warpsmith.schedulers.select import refusals
 from warpsmith.targets.target import Target
 
 Said = dict[tuple[Label, Refusals], tuple[Shape, Refusals]]

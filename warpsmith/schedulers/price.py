@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.matmul import heuristic as matmul
 from warpsmith.schedulers.matmul.model import START_US, TENSOR_SHARE
 from warpsmith.schedulers.matmul_by_threads.model import product_us
@@ -12,7 +13,6 @@ from warpsmith.schedulers.pointwise import heuristic as pointwise
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.scan import heuristic as scan
-from warpsmith.schedulers.select import Candidate
 from warpsmith.schedulers.traffic import Traffic, traffic
 
 

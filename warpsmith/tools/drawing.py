@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from warpsmith.tools.ring_spans import Span
+from warpsmith.tools.timelines import Span
 
 WIDTH: Final = 1000
 

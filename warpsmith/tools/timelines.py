@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from warpsmith import FusionDefinition, knobs, sim
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.runtime.arrays import NUMPY_DTYPES
-from warpsmith.tools.ring_spans import Event
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one cycle of the timing model to another."""
+
+    begin: int
+    end: int
 
 
 def planned(fd: FusionDefinition, shapes: Sequence[Sequence[int]]) -> CallPlan:

@@ -12,9 +12,10 @@ import torch
 from torch.fx import Node
 
 from warpsmith import knobs as knob_module
-from warpsmith.engine.executable import Executable, signature
+from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.lives import peak_of
+from warpsmith.engine.signatures import signature
 from warpsmith.errors import TorchCompileWarning
 from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.ir.exprs import Precision

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from warpsmith import DataType, FusionDefinition
+from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.matmul import applicability
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, candidates, choose, product_of
 from warpsmith.schedulers.matmul.memory import Beside, beside, box_refusal
 from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import Candidate, refusals, select
+from warpsmith.schedulers.select import refusals, select
 from warpsmith.targets.hopper import H200
 
 BFLOAT = DataType.BFloat16

@@ -16,7 +16,7 @@ from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import reductions
-from warpsmith.schedulers.reduction.heuristic import memory_ordered
+from warpsmith.schedulers.reduction.shape import memory_ordered
 from warpsmith.schedulers.rows.columns import of_rows, partial_sums, rows_alone
 from warpsmith.schedulers.rows.resident import (
     Choice,

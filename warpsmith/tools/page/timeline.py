@@ -19,7 +19,7 @@ from warpsmith.sim.isa import Op
 from warpsmith.sim.machine import Launch, Outcome
 from warpsmith.sim.report import KINDS
 from warpsmith.sim.trace import trace_events
-from warpsmith.tools.role_spans import barrier_places
+from warpsmith.tools.spans import barrier_places
 
 Event = dict[str, Any]
 

@@ -1,23 +1,25 @@
-"""Draws what roles and stages do over time, from a run of their kernel on the simulator.
+"""Draws what warps and stages do over time, from a run of their kernel on the simulator.
 
-python -m warpsmith.tools.role_picture docs/pictures/roles.svg
+python -m warpsmith.tools.timeline_picture ring docs/pictures/ring.svg
+python -m warpsmith.tools.timeline_picture roles docs/pictures/roles.svg
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from warpsmith.engine.role_facts import RoleRow, role_rows
+from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.role_facts import role_rows
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import Pipeline, with_contents
+from warpsmith.targets.family import WARP
 from warpsmith.tools.drawing import Scale, axis, bar, framed, legend, text
-from warpsmith.tools.ring_spans import Span
-from warpsmith.tools.role_example import SHAPE, scheduled_roles
-from warpsmith.tools.role_spans import Timeline, Turn, read_roles
-from warpsmith.tools.timelines import planned, timeline
+from warpsmith.tools.page_examples import RING_SHAPE, SHAPE, scheduled_ring, scheduled_roles
+from warpsmith.tools.spans import Timeline, Turn, read_timeline
+from warpsmith.tools.timelines import Span, planned, timeline
 
 _LEFT: Final = 140
 _LANE: Final = 16
@@ -26,19 +28,26 @@ _TOP: Final = 72
 _NARROW: Final = 10  # work of fewer units is a mark
 
 
-def drawn() -> tuple[Kernel, tuple[RoleRow, ...], Timeline]:
-    """The example's kernel, its roles, and what its one block does."""
-    shapes = [SHAPE, SHAPE]
-    call = planned(scheduled_roles(), shapes)
-    compiled = call.launches[0].compiled
+EXAMPLES: Final = {
+    "ring": (scheduled_ring, [RING_SHAPE]),
+    "roles": (scheduled_roles, [SHAPE, SHAPE]),
+}
+"""By name of a picture, its kernel, and the shapes of that one's inputs."""
+
+
+def agents_of(call: CallPlan) -> dict[str, range]:
+    """The warps of each role of the call's kernel, or of all threads, by name."""
+    (launch,) = call.launches
+    compiled = launch.compiled
     roles = role_rows(compiled.kernel, call.problem.values, compiled.n_regs)
-    return compiled.kernel, roles, read_roles(timeline(call, shapes), compiled.kernel)
+    if not roles:
+        return {"": range(launch.block[0] // WARP)}
+    return {row.name: range(row.first_warp, row.last_warp + 1) for row in roles}
 
 
-def picture(kernel: Kernel, roles: Sequence[RoleRow], found: Timeline) -> str:
+def picture(kernel: Kernel, agents: Mapping[str, range], found: Timeline) -> str:
     """Roles and the stages between them as SVG, from the first to fill down to the last to use."""
     x = Scale(found.end, _LEFT)
-    rows = {row.name: row for row in roles}
     lines = list(_head(kernel, found))
     top = _TOP
     for part in in_order(kernel):
@@ -49,18 +58,23 @@ def picture(kernel: Kernel, roles: Sequence[RoleRow], found: Timeline) -> str:
                 lines += _stage(f"{part.name}, stage {stage}", own, top, x)
                 top += _LANE
         else:
-            row = rows[part]
-            for warp in range(row.first_warp, row.last_warp + 1):
-                lines += _warp(row, warp, found, top, x)
+            for warp in agents[part]:
+                lines += _warp(part, agents[part], warp, found, top, x)
                 top += _LANE
         top += _GAP
     lines += axis(top + 4, x)
-    return framed(top + 32, "Roles and the rings between them on the simulator", lines)
+    return framed(top + 32, "Warps and rings on the simulator", lines)
 
 
 def in_order(kernel: Kernel) -> Iterator[str | Pipeline]:
-    """Each role's name, with the rings that it fills behind it and those that it uses before it."""
+    """Each role's name, with the rings that it fills behind it and those that it uses before it;
+    without roles the rings, and all threads, which have no name.
+    """
     rings = with_contents(kernel.pipelines)
+    if not any(ring.producer for ring in rings):
+        yield from rings
+        yield ""
+        return
     names = dict.fromkeys(name for ring in rings for name in (ring.producer, *ring.consumers))
     shown: set[str] = set()
     while len(shown) < len(names):
@@ -88,11 +102,13 @@ def _stage(name: str, turns: list[Turn], top: int, x: Scale) -> Iterator[str]:
         yield text(middle, top + 11, str(turn.number), "", "middle")
 
 
-def _warp(row: RoleRow, warp: int, found: Timeline, top: int, x: Scale) -> Iterator[str]:
+def _warp(
+    agent: str, warps: range, warp: int, found: Timeline, top: int, x: Scale
+) -> Iterator[str]:
     """One lane: waits, and what is done between them, by number."""
-    name = row.name if warp == row.first_warp else ""
+    name = agent if warp == warps[0] else ""
     yield text(_LEFT - 8, top + 12, f"{name}  warp {warp}".strip(), "", "end")
-    shade = f"warp{(warp - row.first_warp) % 2}"
+    shade = f"warp{(warp - warps[0]) % 2}"
     wide = [w for w in found.works[warp] if x(w.span.end) - x(w.span.begin) >= _NARROW]
     waits = found.waits[warp]
     yield from (bar(x, work.span, top, _LANE - 2, shade) for work in wide)
@@ -107,14 +123,10 @@ def _warp(row: RoleRow, warp: int, found: Timeline, top: int, x: Scale) -> Itera
 
 def _head(kernel: Kernel, found: Timeline) -> Iterator[str]:
     tiles = max(len(turns) for turns in found.turns.values())
-    roles = sum(not isinstance(part, Pipeline) for part in in_order(kernel))
-    yield text(
-        20,
-        24,
-        f"{roles} roles, {len(with_contents(kernel.pipelines))} rings, {tiles} tiles",
-        "",
-        "start",
-    )
+    rings = with_contents(kernel.pipelines)
+    roles = {name for ring in rings for name in (ring.producer, *ring.consumers) if name}
+    parts = f"{len(roles)} roles, {len(rings)} rings" if roles else f"{rings[0].stages} stages"
+    yield text(20, 24, f"{parts}, {tiles} tiles", "", "start")
     entries = [
         ("free", "stage is free"),
         ("copy", "copy under way"),
@@ -126,12 +138,15 @@ def _head(kernel: Kernel, found: Timeline) -> Iterator[str]:
     yield from legend(entries)
 
 
-def main(path: Path) -> None:
+def main(name: str, path: Path) -> None:
     """Run, check and draw."""
-    kernel, roles, found = drawn()
+    fusion, shapes = EXAMPLES[name]
+    call = planned(fusion(), shapes)
+    kernel = call.launches[0].compiled.kernel
+    found = read_timeline(timeline(call, shapes), kernel)
     found.check_order()
-    path.write_text(picture(kernel, roles, found))
+    path.write_text(picture(kernel, agents_of(call), found))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""The picture of roles in docs/roles.md is what its kernel does on the simulator."""
+"""The pictures in docs/rings.md and docs/roles.md are what their kernels do on the simulator."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from warpsmith.engine.role_facts import RoleRow, role_rows
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import Pipeline
-from warpsmith.tools import role_picture
-from warpsmith.tools.ring_spans import Event
-from warpsmith.tools.role_example import SHAPE, scheduled_roles
-from warpsmith.tools.role_spans import Timeline, read_roles
-from warpsmith.tools.timelines import planned, timeline
+from warpsmith.tools import timeline_picture
+from warpsmith.tools.page_examples import PREFETCH, SHAPE, STAGES
+from warpsmith.tools.spans import Timeline, read_timeline
+from warpsmith.tools.timeline_picture import EXAMPLES, agents_of
+from warpsmith.tools.timelines import Event, planned, timeline
 
 ROOT = Path(__file__).parents[2]
 TILES = SHAPE[1] // 128
@@ -25,20 +24,29 @@ LOADS = {"ring0": 0, "ring1": 1}
 KINDS = ("copy", "full", "asked", "warp0", "warp1")
 LEGEND = Counter(copy=1, full=1, asked=1, warp0=1)
 
-Run = tuple[Kernel, tuple[RoleRow, ...], list[Event]]
+Run = tuple[Kernel, dict[str, range], list[Event]]
+
+
+def run_of(name: str) -> Run:
+    """A picture's kernel, its agents, and what happens when it runs."""
+    fusion, given = EXAMPLES[name]
+    call = planned(fusion(), given)
+    return call.launches[0].compiled.kernel, agents_of(call), timeline(call, given)
 
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    call = planned(scheduled_roles(), [SHAPE, SHAPE])
-    compiled = call.launches[0].compiled
-    roles = role_rows(compiled.kernel, call.problem.values, compiled.n_regs)
-    return compiled.kernel, roles, timeline(call, [SHAPE, SHAPE])
+    return run_of("roles")
+
+
+@pytest.fixture(scope="module")
+def ring() -> Run:
+    return run_of("ring")
 
 
 @pytest.fixture(scope="module")
 def found(run: Run) -> Timeline:
-    return read_roles(run[2], run[0])
+    return read_timeline(run[2], run[0])
 
 
 def shapes(picture: str) -> Counter[str | None]:
@@ -48,7 +56,7 @@ def shapes(picture: str) -> Counter[str | None]:
 
 
 def test_the_picture_is_made_again(run: Run, found: Timeline) -> None:
-    made = role_picture.picture(run[0], run[1], found)
+    made = timeline_picture.picture(run[0], run[1], found)
     wanted = {
         "copy": 3 * TILES,
         "full": 3 * TILES,
@@ -63,6 +71,30 @@ def test_the_picture_is_made_again(run: Run, found: Timeline) -> None:
     assert "pictures/roles.svg" in (ROOT / "docs" / "roles.md").read_text()
 
 
+def test_the_picture_of_a_ring_is_made_again(ring: Run) -> None:
+    found = read_timeline(ring[2], ring[0])
+    found.check_order()
+    made = timeline_picture.picture(ring[0], ring[1], found)
+    drawn = shapes(made) - LEGEND
+    assert drawn == {"copy": TILES, "full": TILES, "warp0": TILES, "warp1": TILES}
+    assert (ROOT / "docs" / "pictures" / "ring.svg").read_text() == made
+    page = (ROOT / "docs" / "rings.md").read_text()
+    assert "pictures/ring.svg" in page
+    assert f"circular_buffer({STAGES}, {PREFETCH})" in page
+
+
+def test_a_ring_is_filled_in_turn_and_as_far_ahead_as_the_schedule_says(ring: Run) -> None:
+    found = read_timeline(ring[2], ring[0])
+    (turns,) = found.turns.values()
+    assert [turn.stage for turn in turns] == [n % STAGES for n in range(TILES)]
+    begun = [work.span.begin for work in found.works[0]]
+    assert len(begun) == len(found.works[1]) == TILES
+    for number, turn in enumerate(turns):
+        (copied,) = turn.copies
+        assert copied.end <= turn.full <= begun[number]
+        assert sum(copied.begin < use for use in begun[:number]) == min(number, PREFETCH)
+
+
 def words(picture: str) -> list[str | None]:
     """Names and numbers from top to bottom, without those of the axis."""
     texts = ElementTree.fromstring(picture).iter("{http://www.w3.org/2000/svg}text")
@@ -72,7 +104,8 @@ def words(picture: str) -> list[str | None]:
 
 def test_roles_stand_between_their_rings(run: Run) -> None:
     parts = [
-        part.name if isinstance(part, Pipeline) else part for part in role_picture.in_order(run[0])
+        part.name if isinstance(part, Pipeline) else part
+        for part in timeline_picture.in_order(run[0])
     ]
     assert parts == ["load_gate", "ring0", "load_x", "ring1", "compute", "ring2", "store"]
 
@@ -135,24 +168,26 @@ def test_in_the_steady_state_all_wait_for_the_store_role(found: Timeline) -> Non
 def test_a_timeline_out_of_order_is_noticed(run: Run, early: str) -> None:
     """A stage that is empty before it is full, and one that is filled before it is empty."""
     moved = copy.deepcopy(run[2])
-    turn = read_roles(run[2], run[0]).turns["ring1"][3 if early == "empty" else 0]
+    turn = read_timeline(run[2], run[0]).turns["ring1"][3 if early == "empty" else 0]
     wanted = turn.empty
     for event in moved:
         if event.get("cat") == "phase" and event["ts"] == wanted:
             event["ts"] = turn.begin - 1 if early == "empty" else wanted + 1000
     with pytest.raises(ValueError, match="ring1 stage 0 in phase"):
-        read_roles(moved, run[0]).check_order()
+        read_timeline(moved, run[0]).check_order()
 
 
 def test_a_timeline_of_another_kernel_is_refused(run: Run) -> None:
     with pytest.raises(ValueError, match="at any mbarrier"):
-        read_roles([event for event in run[2] if "mbarrier" not in event.get("args", {})], run[0])
+        read_timeline(
+            [event for event in run[2] if "mbarrier" not in event.get("args", {})], run[0]
+        )
     shifted = copy.deepcopy(run[2])
     event = next(e for e in shifted if e.get("cat") == "arrival")
     event["args"]["mbarrier"] = "0x10000"
     with pytest.raises(ValueError, match="elsewhere than"):
-        read_roles(shifted, run[0])
-    gone = read_roles(run[2], run[0]).turns["ring2"][0].empty
+        read_timeline(shifted, run[0])
+    gone = read_timeline(run[2], run[0]).turns["ring2"][0].empty
     last = [e for e in run[2] if not (e.get("cat") == "phase" and e["ts"] == gone)]
     with pytest.raises(ValueError, match="is not emptied in phase"):
-        read_roles(last, run[0])
+        read_timeline(last, run[0])

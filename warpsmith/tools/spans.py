@@ -1,4 +1,4 @@
-"""What the roles of a kernel do over time, read from a timeline of the simulator."""
+"""What the stages and warps of a kernel do over time, read from a timeline of the simulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itertools import groupby, pairwise
 from warpsmith.ir import integers
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.pipelines import Pipeline, with_contents
-from warpsmith.tools.ring_spans import Event, Span
+from warpsmith.tools.timelines import Event, Span
 
 BARRIER_BYTES = 8
 
@@ -24,7 +24,8 @@ class Turn:
     Attributes:
         number: of the fill, among all of the ring, from 0.
         phase: of both barriers of the stage, from 0.
-        begin: when the filling began: the first copy's issue, or a warp's look at the empty stage.
+        begin: when the filling began: a warp's look at the empty stage, or, of one that was never
+            used, its announcement of bytes where it need not look.
         full, empty: when the phases of the stage's barriers ended.
         copies: from the issue of a copy to its end, into or out of the stage.
     """
@@ -85,8 +86,10 @@ class Timeline:
                     raise ValueError(f"{what} is empty at {turn.empty}, and filled before")
 
 
-def read_roles(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timeline:
-    """The rings between roles, and what each warp does, from the events of a timeline.
+def read_timeline(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timeline:
+    """The rings, and what each warp does, from the events of a timeline.
+
+    Without roles a thread that asks for copies uses them, too: only that is its work.
 
     Raises:
         ValueError: the timeline is not that of the kernel.
@@ -101,11 +104,14 @@ def read_roles(events: Iterable[Event], kernel: Kernel, cta: int = 0) -> Timelin
             over[name, stage, int(phase)] = event["ts"]
     marks = _marks(mine, places)
     copies = _copies(mine)
-    turns = {
-        ring.name: _turns(ring, over, marks, copies, places)
-        for ring in with_contents(kernel.pipelines)
+    rings = with_contents(kernel.pipelines)
+    turns = {ring.name: _turns(ring, over, marks, copies, places) for ring in rings}
+    used = {(each.full.name, False) for each in rings if not each.producer}
+    used |= {(each.empty.name, True) for each in rings if not each.producer and each.empty}
+    works = {
+        warp: _works([m for m in found if not used or (m.barrier, m.arrives) in used])
+        for warp, found in marks.items()
     }
-    works = {warp: _works(found) for warp, found in marks.items()}
     waits = {warp: _waits(mine, warp) for warp in marks}
     return Timeline(turns, works, waits)
 
@@ -201,12 +207,19 @@ def _turns(
         full, empty = (over.get((b.name, stage, phase)) for b in (ring.full, ring.empty))
         if full is None or (empty is None and (phase + 1, stage) in phases):
             raise ValueError(f"{ring.name} stage {stage} is not emptied in phase {phase}")
-        looked = min(
+        looks = [
             mark.at
             for _, mark in everything
-            if (mark.arrives, mark.barrier, mark.stage) == (False, ring.empty.name, stage)
-            and mark.phase == phase - 1
+            if (mark.arrives, mark.barrier, mark.stage, mark.phase)
+            == (False, ring.empty.name, stage, phase - 1)
+        ]
+        announced = (
+            mark.at
+            for _, mark in everything
+            if (mark.arrives, mark.barrier, mark.stage, mark.phase)
+            == (True, ring.full.name, stage, phase)
         )
+        looked = min(looks or announced)
         users = {
             warp
             for warp, mark in everything

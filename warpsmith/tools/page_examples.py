@@ -1,4 +1,4 @@
-"""The kernel of docs/roles.md: two roles load, one computes, one stores."""
+"""The kernels of docs/rings.md, which has no roles, and of docs/roles.md, which has four."""
 
 from __future__ import annotations
 
@@ -11,8 +11,36 @@ SHAPE = (4, 1024)
 """Of both inputs, for tables and picture: one block, which walks eight tiles."""
 
 
+RING_SHAPE = (8, 500)
+"""Of the ring's input: one block and eight tiles, too."""
+
+STAGES, PREFETCH = 3, 2
+
+
+def scheduled_ring() -> FusionDefinition:
+    """`silu(x)`, in tiles of 8 by 64 that the TMA unit loads ahead."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True, DataType.Float)
+        y = fd.ops.silu(x)
+        fd.add_output(y)
+        tile = x.cache_after(op_type=LoadStoreOpType.tma)
+        set_memory_type(tile, MemoryType.shared)
+        y.split(1, 64)
+        y.split(0, 8)
+        y.reorder({1: 2, 2: 1})
+        y.axis(0).parallelize(ParallelType.grid_x)
+        fd.sched.transform_like(y)
+        fd.sched.parallelize_like(y)
+        fd.sched.inline_at(y, 2, selected_tensors=[tile])
+        circular_buffer(tile, STAGES, PREFETCH)
+        parallelize(tile, -2, ParallelType.tma)
+        parallelize(tile, -1, ParallelType.tma)
+        y.axis(-1).parallelize(ParallelType.block_x)
+    return fd
+
+
 def scheduled_roles() -> FusionDefinition:
-    """`silu(gate) * x`, in tiles of 4 by 128."""
+    """`silu(gate) * x`, in tiles of 4 by 128: two roles load, one computes, one stores."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], True, DataType.Float)
         gate = fd.define_tensor([-1, -1], True, DataType.Float)

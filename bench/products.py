@@ -1,0 +1,188 @@
+"""Products that contenders compute in turn: cases, operands, schedules, and rows of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from bench.measure import one_line
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.heuristic import MatmulParams
+
+NAMES = {"bfloat16": "BFloat16", "half": "Half", "float": "Float"}
+ITEMS = {"bfloat16": "bfloat16", "half": "float16", "float": "float32"}
+"""What `DataType` and PyTorch call the types."""
+
+PEER = "cublas"
+"""The contender that the others are held against."""
+
+WARMUP_MS = 3.0
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A product `a [batch, m, k] @ b [batch, k, n]`.
+
+    Attributes:
+        batch: 0 where operands have no such dimension.
+        a_fast, b_fast: the fastest dimension of each operand: `m` or `k`, `k` or `n`.
+        shared: `b` has no batches of its own.
+        dtype, out: types of operands and of the result.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int = 0
+    a_fast: str = "k"
+    b_fast: str = "k"
+    shared: bool = False
+    dtype: str = "bfloat16"
+    out: str = "bfloat16"
+
+    @property
+    def title(self) -> str:
+        batch = f"{self.batch}x" if self.batch else ""
+        shared = " shared" if self.shared else ""
+        layout = f"{self.a_fast}{self.b_fast}"
+        return f"{batch}{self.m}x{self.n}x{self.k} {layout}{shared} {self.dtype} to {self.out}"
+
+    @property
+    def sides(self) -> tuple[tuple[int, int, int, bool], ...]:
+        """Of each operand: batches, rows, columns, and whether it lies in memory by columns."""
+        of_b = 0 if self.shared else self.batch
+        return (
+            (self.batch, self.m, self.k, self.a_fast == "m"),
+            (of_b, self.k, self.n, self.b_fast == "k"),
+        )
+
+
+def operands(case: Case, device: str = "cuda") -> tuple[Any, Any]:
+    """Fresh operands of -2 to 2, in the layout of the case."""
+    import torch
+
+    dtype = getattr(torch, ITEMS[case.dtype])
+
+    def made(batch: int, rows: int, columns: int, turned: bool) -> Any:
+        shape = (columns, rows) if turned else (rows, columns)
+        full = (batch, *shape) if batch else shape
+        tensor = torch.rand(full, device=device).mul_(4).sub_(2).to(dtype)
+        return tensor.transpose(-1, -2) if turned else tensor
+
+    a, b = (made(*side) for side in case.sides)
+    return a, b
+
+
+def theirs(case: Case, a: Any, b: Any) -> Callable[[], Any]:
+    """PyTorch's product, which writes floats itself where they are asked for."""
+    import torch
+
+    if case.out == case.dtype:
+        return lambda: torch.matmul(a, b)
+    if case.batch == 0:
+        return lambda: torch.mm(a, b, out_dtype=torch.float32)
+    wide = b.expand(case.batch, *b.shape) if case.shared else b
+    return lambda: torch.bmm(a, wide, out_dtype=torch.float32)
+
+
+def error_of(result: Any, a: Any, b: Any) -> float:
+    """`beyond` of a product, against sums in float."""
+    return beyond(result, a.float() @ b.float(), a.shape[-1])
+
+
+def beyond(result: Any, wanted: Any, depth: int) -> float:
+    """By how much more a result differs from sums than rounding allows; above 1 is wrong.
+
+    Operands are normal, so sums of `depth` products come to 4 roots of it. Tensor cores add 16
+    products at a time and cut off what a float of that size does not hold.
+    """
+    import torch
+
+    if not bool(torch.isfinite(result).all()):
+        return math.inf
+    eps = torch.finfo(result.dtype).eps
+    allowed = wanted.abs().mul_(eps).add_(2.0**-23 * (depth / 16 + 4) * 4 * depth**0.5)
+    return float((result.to(wanted.dtype) - wanted).abs_().div_(allowed).max())
+
+
+# --- schedules ---------------------------------------------------------------------------------
+
+Way = tuple[MatmulParams, float]
+"""A schedule and its predicted time in microseconds."""
+
+
+@contextmanager
+def forced(params: MatmulParams) -> Iterator[None]:
+    """Products get this schedule, whatever would be chosen."""
+    with mock.patch.object(heuristic, "choose", return_value=params):
+        yield
+
+
+def ways_of(plan: Callable[[], object]) -> list[Way]:
+    """The schedules of the product that is planned, of which the first is chosen; without a GPU."""
+    found: list[Way] = []
+
+    def noted(*given: Any) -> MatmulParams:
+        found[:] = heuristic.ranked(*given)
+        return found[0][0]
+
+    with mock.patch.object(heuristic, "choose", noted):
+        plan()
+    return found
+
+
+# --- contenders --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Contenders of one case: cuBLAS and those whose results are right are timed in turn.
+
+    Attributes:
+        case: what all rows begin with.
+        error: by how much more than rounding allows a result is wrong; above 1 is too much.
+        calls, rows: of those that take part, and of all.
+    """
+
+    case: Row
+    error: Callable[[Any], float]
+    calls: dict[str, Callable[[], Any]] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, name: str, build: Callable[[], Callable[[], Any]], **facts: Any) -> None:
+        """A contender, of which `build` makes the call, and what its row says of it."""
+        row = self.case | {"contender": name, **facts}
+        self.rows.append(row)
+        try:
+            call = build()
+            call().fill_(math.nan)  # the next result most likely gets this memory
+            row["error"] = self.error(call())
+        except Exception as failure:
+            row["failed"] = one_line(failure)
+            return
+        if row["error"] <= 1 or name == PEER:
+            self.calls[name] = call
+        else:
+            row["failed"] = f"wrong: {row['error']:.3g} of what rounding allows"
+
+    def timed(self, rep_ms: float) -> list[Row]:
+        """All rows, with microseconds, cuBLAS's, and the ratio of both where there are any."""
+        from warpsmith.testing import do_bench_interleaved
+
+        times = do_bench_interleaved(self.calls, WARMUP_MS, rep_ms)
+        for row in self.rows:
+            ms = times.get(row["contender"])
+            if ms is not None:
+                row |= {"us": 1e3 * ms, "cublas_us": 1e3 * times[PEER], "ratio": times[PEER] / ms}
+        return self.rows
+
+
+def failures(rows: Sequence[Row]) -> list[Row]:
+    """Those that failed or were wrong."""
+    return [row for row in rows if "failed" in row]

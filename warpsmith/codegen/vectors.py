@@ -1,0 +1,51 @@
+"""Copies between registers and memory, as one vector, as CUDA text."""
+
+from __future__ import annotations
+
+from warpsmith.codegen.lines import block, each_lane
+from warpsmith.codegen.prelude.vector import LoadHint
+from warpsmith.codegen.values import ValueText
+from warpsmith.ir.domains import MemoryType
+from warpsmith.kernel.nodes import Buffer, CopyVector
+
+
+def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str]:
+    """The lines of one copy; `early`: the kernel starts while the one before it may still write."""
+    if copy.asynchronous:
+        value.pieces.add("cp_async")
+        to = f"{copy.target.name} + {value.operand(copy.target_index)}"
+        source = f"{copy.source.name} + {value.operand(copy.source_index)}"
+        return [f"ws_cp_async<{copy.width * copy.target.dtype.size}>({to}, {source});"]
+    value.pieces.add("vector")
+    vector = f"ws_vec<{value.type_name(copy.target.dtype)}, {copy.width}>"
+    if _is_local(copy.source):
+        source = value.place(copy.source, copy.source_index, "k")
+        lines = [f"{vector} v;", *each_lane(copy.width, f"v[k] = {source};")]
+    else:
+        lines = [f"const {vector} v = {_fetch(copy, vector, value, early)};"]
+    if _is_local(copy.target):
+        target = value.place(copy.target, copy.target_index, "k")
+        lines += each_lane(copy.width, f"{target} = v[k];")
+    else:
+        place = f"{copy.target.name} + {value.operand(copy.target_index)}"
+        shared = copy.target.memory is MemoryType.shared
+        lines.append(f"*({vector}*)({place}) = v;" if shared else f"ws_store({place}, v);")
+    return block(lines)
+
+
+def _fetch(copy: CopyVector, vector: str, value: ValueText, early: bool) -> str:
+    place = f"{copy.source.name} + {value.operand(copy.source_index)}"
+    if copy.source.memory is MemoryType.shared:
+        return f"*(const {vector}*)({place})"
+    hint = LoadHint.DEFAULT
+    if early:
+        hint = LoadHint.NO_ALLOCATE if copy.streaming else hint
+        hint = LoadHint.EVICT_LAST if copy.evict_last else hint
+    elif not copy.source.written:
+        hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
+        hint = LoadHint.NC_LASTING if copy.evict_last else hint
+    return f"ws_load<{value.type_name(copy.source.dtype)}, {copy.width}, {hint.value}>({place})"
+
+
+def _is_local(buffer: Buffer) -> bool:
+    return buffer.memory is MemoryType.local
