@@ -13,6 +13,7 @@ from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.halves import split_halves
+from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
@@ -39,6 +40,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     reduce_before_merging(better)
     rewrite(better)
     read_through(better)
+    in_one_pass(better, alone=True)
     add_narrow_forms(better)
     return better
 

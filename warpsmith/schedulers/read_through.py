@@ -7,23 +7,28 @@ join of a slice and of what is made of another slice becomes reads of one tensor
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Full, Matmul, Move, Pointwise, with_values
+from warpsmith.ir.domains import IterDomain, IterType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, with_values
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
-from warpsmith.ops.broadcasting import add_axes
-from warpsmith.ops.factories import iota
-from warpsmith.ops.promotion import fresh_axes
+from warpsmith.ops.broadcasting import add_axes, joined_axes
+from warpsmith.ops.factories import full, iota
+from warpsmith.ops.promotion import cast, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
 
 MOST_REPEATED = 8
 """Operations that are computed again at each place where what they make is read."""
+
+MOST_SMALL = 2**28
+"""Numbers below this are compared in 32 bits: few of them are added."""
 
 _RENAMES = ("permute", "broadcast", "squeeze", "expand", "reshape")
 
@@ -34,8 +39,9 @@ def read_through(fusion: Fusion) -> None:
         read = _unmoved(fusion, operation)
         if read is not operation:
             fusion.replace(operation, read)
-        if any(_is_repeated(part.source) for part in read.parts):
-            _compute(fusion, read)
+        chains = _Chains.of(fusion, read)
+        if any(map(chains.are_computed, read.sources)):
+            _compute(fusion, read, chains)
 
 
 def _unmoved(fusion: Fusion, read: Read) -> Read:
@@ -146,44 +152,70 @@ def _of_both(outer: Part, inner: Part) -> Part:
     return Part(inner.source, places, inside)
 
 
-def _is_repeated(tensor: TensorView) -> bool:
-    """Whether a few operations make it of what lies in memory, and of nothing wider."""
-    found = 0
-    for step in _steps(tensor):
-        found += 1
-        if step is None or found > MOST_REPEATED:
-            return False
-    return found > 0
+@dataclass(frozen=True, slots=True)
+class _Chains:
+    """The operations on each element that make what a read reads of what lies in memory anyway.
 
-
-def _steps(tensor: TensorView) -> Iterator[Pointwise | None]:
-    """The operations on each element that make a tensor of what lies in memory in any case, as what
-    is read at other places does; None where there is something else.
+    Attributes:
+        once: it reads elements of one tensor, each once at most; what nothing else needs is then
+            not computed again, but elsewhere.
+        sums: it alone needs what it reads, and chooses single elements of rows, as a loss does:
+            sums of rows are stored rather than whole rows.
     """
-    made = tensor.definition
-    if made is None or tensor.is_output or isinstance(made, Full):
-        return
-    if isinstance(made, Pointwise):
-        yield made
-        for value in made.inputs:
-            if isinstance(value, TensorView):
-                yield from _steps(value)
-    elif isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-        yield from _steps(made.source)
-    elif not (isinstance(made, Read) and made.is_one):
-        yield None
+
+    fusion: Fusion
+    once: bool
+    sums: bool
+
+    @classmethod
+    def of(cls, fusion: Fusion, read: Read) -> _Chains:
+        along = len(read.output.concrete_order())
+        single = all(
+            along < len(source.concrete_order()) and len(fusion.uses(source)) == 1
+            for source in read.sources
+        )
+        return cls(fusion, len(read.sources) == 1 and not read.indices, single)
+
+    def are_computed(self, tensor: TensorView) -> bool:
+        """Whether some operations make a tensor, of which few are computed again."""
+        found, some = 0, False
+        for step, again in self._steps(tensor, again=not self.once):
+            found, some = found + again, True
+            if step is None or found > MOST_REPEATED:
+                return False
+        return some
+
+    def _steps(self, tensor: TensorView, *, again: bool) -> Iterator[tuple[Pointwise | None, bool]]:
+        """The operations, and whether each is computed again; None where there is something else
+        than them, as what is read at other places is.
+        """
+        made = tensor.definition
+        if made is None or tensor.is_output or isinstance(made, Full | Iota):
+            return
+        if self.sums and isinstance(made, Reduction):
+            return
+        again = again or len(self.fusion.uses(tensor)) > 1
+        if isinstance(made, Pointwise):
+            yield made, again
+            for value in made.inputs:
+                if isinstance(value, TensorView):
+                    yield from self._steps(value, again=again)
+        elif isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
+            yield from self._steps(made.source, again=again)
+        elif not (isinstance(made, Read) and made.is_one):
+            yield None, again
 
 
-def _compute(fusion: Fusion, read: Read) -> None:
+def _compute(fusion: Fusion, read: Read, chains: _Chains) -> None:
     """Compute what is read, at the places where it is, in front of what reads it."""
     before = len(fusion.operations)
-    values = [_at(fusion, read, part, part.source) for part in read.parts]
+    values = [_at(fusion, read, part, chains) for part in read.parts]
     result: Value | None = read.fill
     for part, value in zip(read.parts, values, strict=True):
         if result is None or part.inside == integers.TRUE:
             result = value
         else:
-            result = pointwise.where(_mask(fusion, read, part.inside), value, result)
+            result = pointwise.where(_places(fusion, read, part.inside), value, result)
     made = fusion.operations[before:]
     del fusion.operations[before:]
     place = fusion.operations.index(read)
@@ -193,45 +225,53 @@ def _compute(fusion: Fusion, read: Read) -> None:
     read.output.definition = last
 
 
-def _at(fusion: Fusion, read: Read, part: Part, tensor: TensorView) -> TensorView:
+def _at(fusion: Fusion, read: Read, part: Part, chains: _Chains) -> TensorView:
     """A tensor's elements at the places of a part, with 0 for what is not inside."""
+    tensor = part.source
     made = tensor.definition
     if isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-        inner = _before(made, Part(tensor, part.places, part.inside))
-        return _at(fusion, read, inner, made.source)
+        return _at(fusion, read, _before(made, part), chains)
     if isinstance(made, Read) and made.is_one and not tensor.is_output:
-        inner = _of_both(part, made.parts[0])
-        return _at(fusion, read, inner, made.sources[0])
-    output = fusion.tensor(
-        tensor.dtype, tuple(IterDomain(a.extent, a.kind) for a in read.output.root)
-    )
-    if isinstance(made, Pointwise) and _is_repeated(tensor):
+        return _at(fusion, read, _of_both(part, made.parts[0]), chains)
+    if isinstance(made, Pointwise) and chains.are_computed(tensor):
         inputs = [
-            _at(fusion, read, Part(v, part.places, part.inside), v)
+            _at(fusion, read, Part(v, part.places, part.inside), chains)
             if isinstance(v, TensorView)
             else v
             for v in made.inputs
         ]
+        tensors = [value for value in inputs if isinstance(value, TensorView)]
+        output = fusion.tensor(tensor.dtype, joined_axes(made.op, tensors))
         fusion.append(with_values(made, inputs, [output]))
-    elif isinstance(made, Full):
-        fusion.append(Full(made.value, output))
-    else:
-        fill = None if part.inside == integers.TRUE else Const(0, tensor.dtype)
-        one = Part(tensor, part.places, part.inside)
-        fusion.append(
-            _of_parts(Read(read.kind, (), read.indices, fill, (), (), output), [one], fill)
-        )
+        return output
+    if isinstance(made, Full):
+        return full([1] * len(read.output.root), made.value, tensor.dtype, fusion=fusion)
+    if isinstance(made, Iota):
+        place = converted(_places(fusion, read, part.places[0]), tensor.dtype)
+        number = pointwise.add(pointwise.mul(place, made.step), made.start)
+        return as_tensor(cast(number, tensor.dtype), "iota")
+    fill = None if part.inside == integers.TRUE else Const(0, tensor.dtype)
+    walked = {node for place in (*part.places, part.inside) for node in place.walk()}
+    axes = tuple(
+        IterDomain(axis.extent, axis.kind)
+        if at(k) in walked or not all(i.shape_axes[k].is_broadcast for i in read.indices)
+        else IterDomain(integers.ONE, IterType.broadcast)
+        for k, axis in enumerate(read.output.root)
+    )
+    output = fusion.tensor(tensor.dtype, axes)
+    fusion.append(_of_parts(Read(read.kind, (), read.indices, fill, (), (), output), [part], fill))
     return output
 
 
-def _mask(fusion: Fusion, read: Read, inside: Expr) -> TensorView:
-    """The elements of which a predicate is true."""
+def _places(fusion: Fusion, read: Read, wanted: Expr) -> TensorView:
+    """The elements of which a predicate is true, or the places that they have."""
     rank = len(read.output.root)
+    dtype = DataType.Int32 if _is_small(read, wanted) else DataType.Int
 
     def value(expr: Expr) -> Value:
         if isinstance(expr, Own):
             dim = next(k for k in range(rank) if expr == at(k))
-            numbers = iota(read.output.root[dim].extent, fusion=fusion)
+            numbers = iota(read.output.root[dim].extent, dtype=dtype, fusion=fusion)
             return add_axes(numbers, [k != dim for k in range(rank)])
         if not isinstance(expr, Apply) or not any(isinstance(node, Own) for node in expr.walk()):
             return expr
@@ -240,4 +280,19 @@ def _mask(fusion: Fusion, read: Read, inside: Expr) -> TensorView:
             found = getattr(pointwise, expr.op)(found, value(arg))
         return found
 
-    return as_tensor(value(inside), "where")
+    found = value(wanted)
+    if isinstance(found, TensorView):
+        return found
+    return full(
+        [1] * rank, found, found.dtype if found.dtype is DataType.Bool else dtype, fusion=fusion
+    )
+
+
+def _is_small(read: Read, wanted: Expr) -> bool:
+    """Whether all numbers of a predicate are constants, and indices of 32 bits hold its sums."""
+    extents = [axis.extent for axis in read.output.root]
+    nodes = [node for expr in (wanted, *extents) for node in expr.walk() if not node.args]
+    numbers = [node.value for node in nodes if isinstance(node, Const)]
+    return len(numbers) == sum(not isinstance(node, Own) for node in nodes) and all(
+        abs(number) < MOST_SMALL for number in numbers
+    )

@@ -17,12 +17,29 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.strides import strides
 from warpsmith.ir.substitution import substitute
 from warpsmith.schedule.transforms import parallelize
-from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.problem import Problem, widest_vector
 
 
 def reads(fusion: Program) -> Iterator[Read]:
     """Those of a fusion."""
     return (op for op in fusion.operations if isinstance(op, Read))
+
+
+def widest_read(
+    fusion: Program, domains: DomainMap, axis: IterDomain, problem: Problem
+) -> tuple[int, tuple[int, ...]]:
+    """The widest vector along a dimension of which what is read has any, 1 where it has none; and
+    the bytes of an element of what has it.
+    """
+    group = domains.group(axis)
+    inner = [(read, read.output.root[-1]) for read in reads(fusion) if read.output.root]
+    found = [read for read, last in inner if domains.group(last) == group]
+    width = widest_vector([part.source.dtype for read in found for part in read.parts])
+    while width > 1:
+        if walk := [read for read in found if _walks(read, problem, width)]:
+            return width, tuple(max(p.source.dtype.size for p in read.parts) for read in walk)
+        width //= 2
+    return 1, ()
 
 
 def read_in_vectors(fusion: Program, problem: Problem, width: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
@@ -21,6 +22,7 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reads import widest_read
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.leveled import LEVEL_THREADS, accesses, counted_states
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
@@ -170,24 +172,23 @@ def choose(
             vectorized=shape.run.vectorized(problem, short.vector),
             exact=True,
         )
-    vector = shape.run.vector(problem)
+    vector, sizes = _accesses(fusion, domains, shape, problem)
     welford = any(map(takes_moments, fusion.operations))
     if shape.inner:
         vectors = -(-problem.size(shape.reduced) // vector)
         block_x, block_y, unroll, rows_per_thread = _inner_block(vectors, welford)
         if vectors > LONG_VECTORS and any(map(has_levels, fusion.operations)):
-            unroll = accesses(vector, [c.memory.dtype.size for c in shape.run.walkers if c.load])
+            unroll = accesses(vector, sizes)
     else:
         vectors = -(-problem.size(shape.kept) // vector)
         rows, sms = problem.size(shape.reduced), problem.target.sm_count
         block_x, block_y, unroll = _outer_block(vectors, rows, sms)
         rows_per_thread = 1
     # Each input of the domain has its own accesses in flight: together as many as one would have.
-    inputs = sum(cached.load for cached in shape.run.walkers)
     params = ReductionParams(
         inner=shape.inner,
         vector=vector,
-        unroll=max(1, unroll // max(1, inputs)),
+        unroll=max(1, unroll // max(1, len(sizes))),
         rows_per_thread=rows_per_thread,
         block_x=block_x,
         block_y=block_y,
@@ -203,6 +204,21 @@ def choose(
         blocks_per_sm=_blocks_per_sm(fusion, shape, params, problem),
         splits_first=_splits_first(shape, params, problem),
     )
+
+
+def _accesses(
+    fusion: Program, domains: DomainMap, shape: Shape, problem: Problem
+) -> tuple[int, Sequence[int]]:
+    """Elements of an access, and bytes of an element of each input that walks the inner run: where
+    no input does, those that are read at computed places.
+    """
+    vector = shape.run.vector(problem)
+    sizes = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
+    if sizes or not (shape.inner and shape.axes):
+        return vector, sizes
+    width, read = widest_read(fusion, domains, shape.axes[-1], problem)
+    whole = problem.size(shape.run.extent) % width == 0
+    return (width, read) if whole and read else (vector, sizes)
 
 
 def _short(fusion: Program, shape: Shape, problem: Problem) -> ShortBlock | None:
