@@ -45,7 +45,7 @@ class Crossing:
             if self._repeated(number) is not None:
                 return self._results_of(number)
             operation = graph.operations[position]
-            enlarged = _enlarges(operation)
+            enlarged = enlarges(operation)
             if not enlarged and not isinstance(operation, Move):
                 return frozenset((form,))
             (number,) = graph.sources(position)
@@ -109,7 +109,7 @@ class Crossing:
         return total if total <= MOST_REPEATED else None
 
 
-def _enlarges(operation: Operation) -> bool:
+def enlarges(operation: Operation) -> bool:
     """Whether the result takes more bytes than the one tensor that it is made of."""
     if isinstance(operation, Move):
         return operation.kind in ("broadcast", "broadcast_in_dim", "expand")

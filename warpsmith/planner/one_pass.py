@@ -43,12 +43,9 @@ def _needs_alone(graph: Graph, total: Reduction) -> bool:
     assert isinstance(power.definition, Pointwise)
     distance = power.definition.inputs[0]
     assert isinstance(distance, TensorView)
-    return not any(tensor.is_output or _readers(graph, tensor) > 1 for tensor in (power, distance))
-
-
-def _readers(graph: Graph, tensor: TensorView) -> int:
-    """Operations that read a tensor, and that results need."""
-    return len(graph.live.intersection(graph.readers.get(tensor.number, ())))
+    return not any(
+        tensor.is_output or graph.live_readers(tensor) > 1 for tensor in (power, distance)
+    )
 
 
 def _needed_by(total: Reduction) -> Reduction | None:

@@ -16,6 +16,7 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.crossing import enlarges
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.divided import divided
 from warpsmith.planner.epilogues import Offers
@@ -213,14 +214,15 @@ def _is_reduced(graph: Graph, number: int) -> bool:
 
 def _widened(graph: Graph, positions: Iterable[int]) -> Iterator[int]:
     """Numbers of what operations read that has fewer dimensions than what they make of it, before
-    any move.
+    it is moved or made wider.
     """
     for position in positions:
         output = graph.operations[position].outputs[0]
         for number in graph.sources(position):
             if len(graph.tensors[number].concrete_order()) < len(output.concrete_order()):
-                maker = graph.maker.get(number)
-                while maker is not None and isinstance(graph.operations[maker], Move):
+                while (maker := graph.maker.get(number)) is not None:
+                    made = graph.operations[maker]
+                    if not isinstance(made, Move) and not enlarges(made):
+                        break
                     (number,) = graph.sources(maker)
-                    maker = graph.maker.get(number)
                 yield number

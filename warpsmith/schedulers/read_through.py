@@ -14,6 +14,7 @@ from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, with_values
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.substitution import substitute
@@ -39,9 +40,11 @@ def read_through(fusion: Fusion) -> None:
         read = _unmoved(fusion, operation)
         if read is not operation:
             fusion.replace(operation, read)
-        chains = _Chains.of(fusion, read)
-        if any(map(chains.are_computed, read.sources)):
-            _compute(fusion, read, chains)
+    graph = Graph.of(fusion)
+    for operation in [op for op in fusion.operations if isinstance(op, Read)]:
+        chains = _Chains.of(graph, operation)
+        if any(map(chains.are_computed, operation.sources)):
+            _compute(fusion, operation, chains)
 
 
 def _unmoved(fusion: Fusion, read: Read) -> Read:
@@ -163,45 +166,49 @@ class _Chains:
             sums of rows are stored rather than whole rows.
     """
 
-    fusion: Fusion
+    graph: Graph
     once: bool
     sums: bool
 
     @classmethod
-    def of(cls, fusion: Fusion, read: Read) -> _Chains:
+    def of(cls, graph: Graph, read: Read) -> _Chains:
         along = len(read.output.concrete_order())
         single = all(
-            along < len(source.concrete_order()) and len(fusion.uses(source)) == 1
+            along < len(source.concrete_order()) and graph.live_readers(source) == 1
             for source in read.sources
         )
-        return cls(fusion, len(read.sources) == 1 and not read.indices, single)
+        return cls(graph, len(read.sources) == 1 and not read.indices, single)
 
     def are_computed(self, tensor: TensorView) -> bool:
         """Whether some operations make a tensor, of which few are computed again."""
         found, some = 0, False
-        for step, again in self._steps(tensor, again=not self.once):
+        for step, again in self._steps(tensor, again=not self.once, shared=False):
             found, some = found + again, True
             if step is None or found > MOST_REPEATED:
                 return False
         return some
 
-    def _steps(self, tensor: TensorView, *, again: bool) -> Iterator[tuple[Pointwise | None, bool]]:
-        """The operations, and whether each is computed again; None where there is something else
-        than them, as what is read at other places is.
+    def _steps(
+        self, tensor: TensorView, *, again: bool, shared: bool
+    ) -> Iterator[tuple[Pointwise | None, bool]]:
+        """The operations, and whether each is computed again for each element, not for neighbours
+        that have it `shared`; None where there is something else than them, as what is read at
+        other places is.
         """
         made = tensor.definition
         if made is None or tensor.is_output or isinstance(made, Full | Iota):
             return
         if self.sums and isinstance(made, Reduction):
             return
-        again = again or len(self.fusion.uses(tensor)) > 1
+        again = again or self.graph.live_readers(tensor) > 1
+        shared = shared or (bool(tensor.rank) and tensor.shape_axes[-1].is_broadcast)
         if isinstance(made, Pointwise):
-            yield made, again
+            yield made, again and not shared
             for value in made.inputs:
                 if isinstance(value, TensorView):
-                    yield from self._steps(value, again=again)
+                    yield from self._steps(value, again=again, shared=shared)
         elif isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-            yield from self._steps(made.source, again=again)
+            yield from self._steps(made.source, again=again, shared=shared)
         elif not (isinstance(made, Read) and made.is_one):
             yield None, again
 
