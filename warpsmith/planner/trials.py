@@ -119,11 +119,13 @@ class _Stores:
     def candidates(self) -> list[int]:
         """Numbers of results of single operations that are computed and not stored."""
         graph = self._offers.graph
-        widened = set(_widened(graph, graph.needed))
+        # What is stored in 16 bits is known by the value that is rounded.
+        values = {form: number for number, form in self._offers.forms.items()}
+        widened = {values.get(number, number) for number in _widened(graph, graph.needed)}
         found = []
         for number, users in self._users.items():
             position = graph.maker.get(number)
-            if position is None or number in self._written or number in self._offers.values:
+            if position is None or number in self._written or number in values:
                 continue
             if self._offers.forms.get(number) in self._written:
                 continue

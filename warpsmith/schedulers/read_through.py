@@ -6,13 +6,13 @@ join of a slice and of what is made of another slice becomes reads of one tensor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, with_values
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, with_values
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Own, Part, Read, at
@@ -24,14 +24,10 @@ from warpsmith.ops.broadcasting import add_axes, joined_axes
 from warpsmith.ops.factories import full, iota
 from warpsmith.ops.promotion import cast, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
-
-MOST_REPEATED = 8
-"""Operations that are computed again at each place where what they make is read."""
+from warpsmith.schedulers.chains import computed, renames
 
 MOST_SMALL = 2**28
 """Numbers below this are compared in 32 bits: few of them are added."""
-
-_RENAMES = ("permute", "broadcast", "squeeze", "expand", "reshape")
 
 
 def read_through(fusion: Fusion) -> None:
@@ -41,10 +37,10 @@ def read_through(fusion: Fusion) -> None:
         if read is not operation:
             fusion.replace(operation, read)
     graph = Graph.of(fusion)
-    for operation in [op for op in fusion.operations if isinstance(op, Read)]:
-        chains = _Chains.of(graph, operation)
-        if any(map(chains.are_computed, operation.sources)):
-            _compute(fusion, operation, chains)
+    # Those that others read come last: these go past them.
+    for read in [op for op in reversed(fusion.operations) if isinstance(op, Read)]:
+        if made := computed(graph, read):
+            _compute(fusion, read, made)
 
 
 def _unmoved(fusion: Fusion, read: Read) -> Read:
@@ -54,7 +50,7 @@ def _unmoved(fusion: Fusion, read: Read) -> Read:
             made = part.source.definition
             parts: list[Part] = []
             fill = read.fill
-            if isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
+            if isinstance(made, Move) and renames(made):
                 parts = [_before(made, part)]
             elif isinstance(made, Pointwise) and made.op == "cast":
                 parts = [*filter(None, [_rounded_before(fusion, made, part)])]
@@ -79,13 +75,6 @@ def _of_parts(read: Read, parts: Sequence[Part], fill: Expr | None) -> Read:
     return Read(
         read.kind, sources, read.indices, fill, places, insides, read.output, read.arguments
     )
-
-
-def _is_copied(move: Move) -> bool:
-    """Whether each dimension of what is moved is one of the result, or has one element."""
-    kept = {dim for dim in move.origin if dim is not None}
-    axes = move.source.shape_axes
-    return all(dim in kept or axis.is_broadcast for dim, axis in enumerate(axes))
 
 
 def _before(move: Move, part: Part) -> Part:
@@ -129,7 +118,7 @@ def _rounded_before(fusion: Fusion, cast: Pointwise, part: Part) -> Part | None:
     dtype, (value,) = cast.output.dtype, cast.inputs
     inner = part
     while isinstance(value, TensorView) and isinstance(value.definition, Move):
-        if not (value.definition.kind in _RENAMES and _is_copied(value.definition)):
+        if not renames(value.definition):
             return None
         inner, value = _before(value.definition, inner), value.definition.source
     if not isinstance(value, TensorView) or value.narrow is not dtype or inner is part:
@@ -155,74 +144,21 @@ def _of_both(outer: Part, inner: Part) -> Part:
     return Part(inner.source, places, inside)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chains:
-    """The operations on each element that make what a read reads of what lies in memory anyway.
-
-    Attributes:
-        once: it reads elements of one tensor, each once at most; what nothing else needs is then
-            not computed again, but elsewhere.
-        sums: it alone needs what it reads, and chooses single elements of rows, as a loss does:
-            sums of rows are stored rather than whole rows.
-    """
-
-    graph: Graph
-    once: bool
-    sums: bool
-
-    @classmethod
-    def of(cls, graph: Graph, read: Read) -> _Chains:
-        along = len(read.output.concrete_order())
-        single = all(
-            along < len(source.concrete_order()) and graph.live_readers(source) == 1
-            for source in read.sources
-        )
-        return cls(graph, len(read.sources) == 1 and not read.indices, single)
-
-    def are_computed(self, tensor: TensorView) -> bool:
-        """Whether some operations make a tensor, of which few are computed again."""
-        found, some = 0, False
-        for step, again in self._steps(tensor, again=not self.once, shared=False):
-            found, some = found + again, True
-            if step is None or found > MOST_REPEATED:
-                return False
-        return some
-
-    def _steps(
-        self, tensor: TensorView, *, again: bool, shared: bool
-    ) -> Iterator[tuple[Pointwise | None, bool]]:
-        """The operations, and whether each is computed again for each element, not for neighbours
-        that have it `shared`; None where there is something else than them, as what is read at
-        other places is.
-        """
-        made = tensor.definition
-        if made is None or tensor.is_output or isinstance(made, Full | Iota):
-            return
-        if self.sums and isinstance(made, Reduction):
-            return
-        again = again or self.graph.live_readers(tensor) > 1
-        shared = shared or (bool(tensor.rank) and tensor.shape_axes[-1].is_broadcast)
-        if isinstance(made, Pointwise):
-            yield made, again and not shared
-            for value in made.inputs:
-                if isinstance(value, TensorView):
-                    yield from self._steps(value, again=again, shared=shared)
-        elif isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-            yield from self._steps(made.source, again=again, shared=shared)
-        elif not (isinstance(made, Read) and made.is_one):
-            yield None, again
-
-
-def _compute(fusion: Fusion, read: Read, chains: _Chains) -> None:
+def _compute(fusion: Fusion, read: Read, computed: frozenset[TensorView]) -> None:
     """Compute what is read, at the places where it is, in front of what reads it."""
     before = len(fusion.operations)
-    values = [_at(fusion, read, part, chains) for part in read.parts]
+    elsewhere = _Elsewhere(fusion, read, computed)
+    values = [elsewhere.element(part) for part in read.parts]
+    dtype = read.output.dtype
+    if all(value.dtype is dtype for value in values) and dtype.is_narrow:
+        values = [*map(_before_rounding, values)]  # what is chosen is rounded once
     result: Value | None = read.fill
     for part, value in zip(read.parts, values, strict=True):
         if result is None or part.inside == integers.TRUE:
             result = value
         else:
             result = pointwise.where(_places(fusion, read, part.inside), value, result)
+    result = cast(as_tensor(result, "where"), dtype)
     made = fusion.operations[before:]
     del fusion.operations[before:]
     place = fusion.operations.index(read)
@@ -232,42 +168,73 @@ def _compute(fusion: Fusion, read: Read, chains: _Chains) -> None:
     read.output.definition = last
 
 
-def _at(fusion: Fusion, read: Read, part: Part, chains: _Chains) -> TensorView:
-    """A tensor's elements at the places of a part, with 0 for what is not inside."""
-    tensor = part.source
-    made = tensor.definition
-    if isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-        return _at(fusion, read, _before(made, part), chains)
-    if isinstance(made, Read) and made.is_one and not tensor.is_output:
-        return _at(fusion, read, _of_both(part, made.parts[0]), chains)
-    if isinstance(made, Pointwise) and chains.are_computed(tensor):
-        inputs = [
-            _at(fusion, read, Part(v, part.places, part.inside), chains)
-            if isinstance(v, TensorView)
-            else v
-            for v in made.inputs
-        ]
-        tensors = [value for value in inputs if isinstance(value, TensorView)]
-        output = fusion.tensor(tensor.dtype, joined_axes(made.op, tensors))
-        fusion.append(with_values(made, inputs, [output]))
+def _before_rounding(value: TensorView) -> TensorView:
+    """What is rounded to fewer bits at last; the tensor itself where nothing is."""
+    made = value.definition
+    source = made.inputs[0] if isinstance(made, Pointwise) and made.op == "cast" else value
+    wide = isinstance(source, TensorView) and source.dtype is value.dtype.compute
+    return source if isinstance(source, TensorView) and wide else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """Elements of tensors at the places of a read, some of them `computed` there."""
+
+    fusion: Fusion
+    read: Read
+    computed: frozenset[TensorView]
+    _known: dict[Part, TensorView] = field(default_factory=dict)
+
+    def element(self, part: Part) -> TensorView:
+        """That at the places of a part, with 0 for what is not inside."""
+        if part not in self._known:
+            self._known[part] = self._element(part)
+        return self._known[part]
+
+    def _element(self, part: Part) -> TensorView:
+        tensor, fusion = part.source, self.fusion
+        made = tensor.definition
+        if isinstance(made, Move) and renames(made):
+            return self.element(_before(made, part))
+        if isinstance(made, Read) and made.is_one and not tensor.is_output:
+            return self.element(_of_both(part, made.parts[0]))
+        if isinstance(made, Pointwise) and tensor in self.computed:
+            inputs = [
+                self.element(replace(part, source=v)) if isinstance(v, TensorView) else v
+                for v in made.inputs
+            ]
+            tensors = [value for value in inputs if isinstance(value, TensorView)]
+            output = fusion.tensor(tensor.dtype, joined_axes(made.op, tensors))
+            fusion.append(with_values(made, inputs, [output]))
+            return output
+        if isinstance(made, Full):
+            rank = len(self.read.output.root)
+            return full([1] * rank, made.value, tensor.dtype, fusion=fusion)
+        if isinstance(made, Iota):
+            number: Value = _places(fusion, self.read, part.places[0])
+            if (made.start, made.step) != (Const(0, tensor.dtype), Const(1, tensor.dtype)):
+                number = converted(number, tensor.dtype)
+                number = pointwise.add(pointwise.mul(number, made.step), made.start)
+            return as_tensor(converted(number, tensor.dtype), "iota")
+        return self._read(part)
+
+    def _read(self, part: Part) -> TensorView:
+        """What lies in memory, along the dimensions on which its places depend."""
+        tensor, read = part.source, self.read
+        pairs = zip(part.places, tensor.shape_axes, strict=True)
+        places = tuple(integers.ZERO if axis.is_broadcast else place for place, axis in pairs)
+        walked = {node for place in (*places, part.inside) for node in place.walk()}
+        axes = tuple(
+            IterDomain(axis.extent, axis.kind)
+            if at(k) in walked or not all(i.shape_axes[k].is_broadcast for i in read.indices)
+            else IterDomain(integers.ONE, IterType.broadcast)
+            for k, axis in enumerate(read.output.root)
+        )
+        output = self.fusion.tensor(tensor.dtype, axes)
+        fill = None if part.inside == integers.TRUE else Const(0, tensor.dtype)
+        given = ((tensor,), read.indices, fill, (places,), (part.inside,), output)
+        self.fusion.append(Read(read.kind, *given))
         return output
-    if isinstance(made, Full):
-        return full([1] * len(read.output.root), made.value, tensor.dtype, fusion=fusion)
-    if isinstance(made, Iota):
-        place = converted(_places(fusion, read, part.places[0]), tensor.dtype)
-        number = pointwise.add(pointwise.mul(place, made.step), made.start)
-        return as_tensor(cast(number, tensor.dtype), "iota")
-    fill = None if part.inside == integers.TRUE else Const(0, tensor.dtype)
-    walked = {node for place in (*part.places, part.inside) for node in place.walk()}
-    axes = tuple(
-        IterDomain(axis.extent, axis.kind)
-        if at(k) in walked or not all(i.shape_axes[k].is_broadcast for i in read.indices)
-        else IterDomain(integers.ONE, IterType.broadcast)
-        for k, axis in enumerate(read.output.root)
-    )
-    output = fusion.tensor(tensor.dtype, axes)
-    fusion.append(_of_parts(Read(read.kind, (), read.indices, fill, (), (), output), [part], fill))
-    return output
 
 
 def _places(fusion: Fusion, read: Read, wanted: Expr) -> TensorView:

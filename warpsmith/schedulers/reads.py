@@ -43,10 +43,18 @@ def widest_read(
 
 
 def read_in_vectors(fusion: Program, problem: Problem, width: int) -> tuple[str, ...]:
-    """Names of the results whose elements lie side by side, and aligned, in what is read."""
+    """Names of the results of which a vector's elements lie side by side, and aligned, in what is
+    read, or are one.
+    """
     if width == 1:
         return ()
-    return tuple(r.output.name for r in reads(fusion) if _walks(r, problem, width))
+    found = (r for r in reads(fusion) if _is_shared(r) or _walks(r, problem, width))
+    return tuple(read.output.name for read in found)
+
+
+def _is_shared(read: Read) -> bool:
+    """Whether neighbours along the result's last dimension have one element."""
+    return bool(read.output.root) and read.output.root[-1].is_broadcast
 
 
 def _walks(read: Read, problem: Problem, width: int) -> bool:
