@@ -14,6 +14,7 @@ from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.halves import split_halves
 from warpsmith.planner.one_pass import in_one_pass
+from warpsmith.planner.one_shape import read_as_products_do
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
@@ -41,6 +42,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     rewrite(better)
     read_through(better)
     in_one_pass(better, alone=True)
+    read_as_products_do(better)
     add_narrow_forms(better)
     return better
 
