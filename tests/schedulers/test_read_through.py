@@ -139,6 +139,12 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         (X,),
         1,
     ),
+    "rows of numbers that indices choose": (
+        lambda x, i: ops.embedding(i, x * 2 + ops.iota(16, fusion=Fusion.of(x))),
+        lambda x, i: F.embedding(i, x * 2 + torch.arange(16)),
+        (drawn(32, 16), torch.tensor([3, 1, 31])),
+        2,
+    ),
     "single elements of a log-softmax": (
         lambda x, i: ops.sum(ops.gather(log_softmax(x), ops.reshape(i, (-1, 1)), 1)),
         lambda x, i: x.log_softmax(-1).gather(1, i[:, None]).sum(),

@@ -33,7 +33,7 @@ def computed(graph: Graph, read: Read) -> frozenset[TensorView]:
         along < len(source.concrete_order()) and graph.live_readers(source) == 1
         for source in read.sources
     )
-    chains = _Chains(graph, len(read.sources) == 1 and not read.indices, single)
+    chains = _Chains(graph, bool(read.indices), len(read.sources) == 1, single)
     return frozenset(tensor for source in read.sources for tensor in chains.of(source))
 
 
@@ -42,14 +42,16 @@ class _Chains:
     """The operations that make what a read reads.
 
     Attributes:
-        once: it reads elements of one tensor, each once at most; what nothing else needs is then
-            not computed again, but elsewhere.
+        chosen: by tensors of indices, which may choose an element many times.
+        one: it reads one tensor; what nothing else needs is then not computed again, but elsewhere,
+            where nothing is chosen.
         sums: it alone needs what it reads, and chooses single elements of rows, as a loss does:
             sums of rows are stored rather than whole rows.
     """
 
     graph: Graph
-    once: bool
+    chosen: bool
+    one: bool
     sums: bool
 
     def of(self, source: TensorView) -> tuple[TensorView, ...]:
@@ -58,12 +60,14 @@ class _Chains:
         """
         chain = self._chain(source)
         readers = dict.fromkeys(chain, 0) | {source: 1}
-        again, apart = (set() if self.once else {source}), {source}
+        again, apart = ({source} if self.chosen or not self.one else set()), {source}
         repeated = found = 0
         for tensor in chain:
             made = tensor.definition
-            if not (isinstance(made, Pointwise) or (isinstance(made, Move) and renames(made))):
-                return ()
+            moved = isinstance(made, Move) and renames(made)
+            if not (moved or (isinstance(made, Pointwise) and made.op != "philox")):
+                return ()  # numbers that are drawn know their place, too
+            assert made is not None
             if self.graph.live_readers(tensor) > readers[tensor]:
                 again.add(tensor)
             if tensor.rank and tensor.shape_axes[-1].is_broadcast:
@@ -97,8 +101,10 @@ class _Chains:
     def _lies_in_memory(self, tensor: TensorView) -> bool:
         """Whether it does, or is made of nothing that lies there, or is to be stored."""
         made = tensor.definition
-        if made is None or tensor.is_output or isinstance(made, Full | Iota):
+        if made is None or tensor.is_output or isinstance(made, Full):
             return True
+        if isinstance(made, Iota):
+            return not self.chosen
         if isinstance(made, Reduction):
             return self.sums
         return isinstance(made, Read) and made.is_one

@@ -210,7 +210,7 @@ class _Elsewhere:
         if isinstance(made, Full):
             rank = len(self.read.output.root)
             return full([1] * rank, made.value, tensor.dtype, fusion=fusion)
-        if isinstance(made, Iota):
+        if isinstance(made, Iota) and not self.read.indices:
             number: Value = _places(fusion, self.read, part.places[0])
             if (made.start, made.step) != (Const(0, tensor.dtype), Const(1, tensor.dtype)):
                 number = converted(number, tensor.dtype)
