@@ -151,6 +151,20 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         (drawn(6, 16), LABELS.clamp(0, 15)),
         2,
     ),
+    "and of one whose maxima are saved": (
+        lambda x, i: (
+            ops.max(x, [-1], keepdim=True),
+            ops.log(ops.sum(ops.exp(x - ops.max(x, [-1], keepdim=True)), [-1], keepdim=True)),
+            ops.sum(ops.gather(log_softmax(x), ops.reshape(i, (-1, 1)), 1)),
+        ),
+        lambda x, i: (
+            x.amax(-1, keepdim=True),
+            (x - x.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True).log(),
+            x.log_softmax(-1).gather(1, i[:, None]).sum(),
+        ),
+        (drawn(6, 16), LABELS.clamp(0, 15)),
+        2,
+    ),
     "reshaped": (
         lambda x: ops.flip(ops.reshape(x, (8, 16)), [0]),
         lambda x: x.reshape(8, 16).flip(0),

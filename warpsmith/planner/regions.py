@@ -56,7 +56,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
                 return passes
     cuts = _first_cuts(segments, sinks, region, stored | read)
     cuts = _enough_cuts(segments, sinks, region, cuts)
-    written = segments.decided.kept.union(sinks)
+    written = segments.decided.kept.union(sinks, read)
     groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts, written)
     groups, cuts = as_decided(segments, groups, cuts, frozenset(sinks))
     return [segments.of(group, cuts) for group in groups]

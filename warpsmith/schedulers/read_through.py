@@ -168,6 +168,12 @@ def _compute(fusion: Fusion, read: Read, computed: frozenset[TensorView]) -> Non
     read.output.definition = last
 
 
+def _is_only_result(move: Move) -> bool:
+    """Whether what is moved lies in memory in that form alone."""
+    source = move.source
+    return move.output.is_output and not (source.is_input or source.is_output)
+
+
 def _before_rounding(value: TensorView) -> TensorView:
     """What is rounded to fewer bits at last; the tensor itself where nothing is."""
     made = value.definition
@@ -194,7 +200,7 @@ class _Elsewhere:
     def _element(self, part: Part) -> TensorView:
         tensor, fusion = part.source, self.fusion
         made = tensor.definition
-        if isinstance(made, Move) and renames(made):
+        if isinstance(made, Move) and renames(made) and not _is_only_result(made):
             return self.element(_before(made, part))
         if isinstance(made, Read) and made.is_one and not tensor.is_output:
             return self.element(_of_both(part, made.parts[0]))
