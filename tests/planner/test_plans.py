@@ -21,10 +21,8 @@ from warpsmith.errors import PlanWarning, ScheduleError
 from warpsmith.ir.exprs import Move
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
-from warpsmith.planner.decided import Decided
-
-
 from warpsmith.ops.evaluate import evaluate
+from warpsmith.planner.decided import Decided
 from warpsmith.planner.operands import Packing, packing
 from warpsmith.planner.plan import cut
 from warpsmith.schedulers.problem import Problem

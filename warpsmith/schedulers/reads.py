@@ -17,6 +17,7 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.strides import strides
 from warpsmith.ir.substitution import substitute
 from warpsmith.schedule.transforms import parallelize
+from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.problem import Problem, widest_vector
 
 
@@ -25,21 +26,26 @@ def reads(fusion: Program) -> Iterator[Read]:
     return (op for op in fusion.operations if isinstance(op, Read))
 
 
-def widest_read(
-    fusion: Program, domains: DomainMap, axis: IterDomain, problem: Problem
+def accesses_of(
+    fusion: Program, domains: DomainMap, run: InnerRun, problem: Problem, *, elsewhere: bool
 ) -> tuple[int, tuple[int, ...]]:
-    """The widest vector along a dimension of which what is read has any, 1 where it has none; and
-    the bytes of an element of what has it.
+    """Elements of an access along a run, and the bytes of an element of each input that walks it:
+    where none does, and if `elsewhere`, those that are read at computed places.
     """
-    group = domains.group(axis)
+    width = run.vector(problem)
+    sizes = tuple(cached.memory.dtype.size for cached in run.walkers if cached.load)
+    if sizes or not elsewhere or not run.axes:
+        return width, sizes
+    group = domains.group(run.axes[-1])
     inner = [(read, read.output.root[-1]) for read in reads(fusion) if read.output.root]
     found = [read for read, last in inner if domains.group(last) == group]
-    width = widest_vector([part.source.dtype for read in found for part in read.parts])
-    while width > 1:
-        if walk := [read for read in found if _walks(read, problem, width)]:
-            return width, tuple(max(p.source.dtype.size for p in read.parts) for read in walk)
-        width //= 2
-    return 1, ()
+    widest = widest_vector([part.source.dtype for read in found for part in read.parts])
+    while widest > 1:
+        walk = [read for read in found if _walks(read, problem, widest)]
+        if walk and problem.size(run.extent) % widest == 0:
+            return widest, tuple(max(p.source.dtype.size for p in read.parts) for read in walk)
+        widest //= 2
+    return width, sizes
 
 
 def read_in_vectors(fusion: Program, problem: Problem, width: int) -> tuple[str, ...]:

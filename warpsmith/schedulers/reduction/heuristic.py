@@ -7,7 +7,6 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
@@ -22,7 +21,7 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reads import widest_read
+from warpsmith.schedulers.reads import accesses_of
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.leveled import LEVEL_THREADS, accesses, counted_states
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
@@ -172,7 +171,7 @@ def choose(
             vectorized=shape.run.vectorized(problem, short.vector),
             exact=True,
         )
-    vector, sizes = _accesses(fusion, domains, shape, problem)
+    vector, sizes = accesses_of(fusion, domains, shape.run, problem, elsewhere=shape.inner)
     welford = any(map(takes_moments, fusion.operations))
     if shape.inner:
         vectors = -(-problem.size(shape.reduced) // vector)
@@ -204,21 +203,6 @@ def choose(
         blocks_per_sm=_blocks_per_sm(fusion, shape, params, problem),
         splits_first=_splits_first(shape, params, problem),
     )
-
-
-def _accesses(
-    fusion: Program, domains: DomainMap, shape: Shape, problem: Problem
-) -> tuple[int, Sequence[int]]:
-    """Elements of an access, and bytes of an element of each input that walks the inner run: where
-    no input does, those that are read at computed places.
-    """
-    vector = shape.run.vector(problem)
-    sizes = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
-    if sizes or not (shape.inner and shape.axes):
-        return vector, sizes
-    width, read = widest_read(fusion, domains, shape.axes[-1], problem)
-    whole = problem.size(shape.run.extent) % width == 0
-    return (width, read) if whole and read else (vector, sizes)
 
 
 def _short(fusion: Program, shape: Shape, problem: Problem) -> ShortBlock | None:
