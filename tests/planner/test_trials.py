@@ -183,6 +183,18 @@ def test_tables_of_16_bits_are_made_once_for_all_that_read_them() -> None:
     assert all(len(reader.segment.reads) == 3 for reader in readers)
 
 
+def test_what_is_read_at_computed_places_is_moved_too() -> None:
+    """All of a slice, and of a tensor that is read twice no more than it has."""
+    half = empty((1 << 14, 4096))
+    calls = [
+        called(lambda x: ops.sum(x, [1]), *half),
+        called(lambda x: ops.sum(x[1 << 14 :], [1]), *empty((1 << 15, 4096))),
+        called(lambda x: ops.sum(x[1:] + x[:-1], [1]), *empty((1 + (1 << 14), 4096))),
+    ]
+    plain, *others = [Prices().us(call.segments[0], call.problem) for call in calls]
+    assert others == pytest.approx([plain] * 2, rel=0.01)
+
+
 def test_where_both_are_equal_the_structure_stays() -> None:
     assert kernels(called(residual, *empty((4096, 4096), (4096, 4096), (4096,)))) == [
         ("reduction", 3, 1),
