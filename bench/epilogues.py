@@ -3,8 +3,8 @@
 python -m bench.epilogues --json rows.json
 
 All kernels are compiled first, each result is held against sums in double, then all contenders of a
-row take turns. A row's `over_plain` is the fused time over that of the plain product, `over_torch`
-the better PyTorch's over the fused one.
+row take turns. A row's `over_plain` is the fused time over that of the plain product of all weights
+together, `over_torch` the better PyTorch's over the fused one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 from bench.measure import gpu_name, one_line
 
-SIZES = ((2048, 4096, 4096), (4096, 14336, 4096), (8192, 8192, 8192))
+SIZES = ((2048, 4096, 4096), (4096, 14336, 4096), (8192, 8192, 8192), (4096, 4096, 14336))
 """Rows and columns of the result, and terms of each sum."""
 
 DROPPED = 0.1
@@ -69,6 +69,7 @@ class Row:
 def programs() -> tuple[Program, ...]:
     return (
         Program("bias_gelu", ("n",), _bias_gelu, _eager_bias_gelu),
+        Program("residual", ("mn",), _residual, _eager_residual),
         Program("bias_residual", ("n", "mn"), _bias_residual, _eager_bias_residual),
         Program("floats", (), _floats, _eager_floats),
         Program("before_and_after", ("n",), _before_and_after, _eager_before_and_after),
@@ -89,6 +90,16 @@ def _eager_bias_gelu(x: Any, w: Any, bias: Any) -> Any:
     from torch.nn import functional
 
     return functional.gelu(functional.linear(x, w, bias), approximate="tanh")
+
+
+def _residual(x: Any, w: Any, residual: Any) -> Any:
+    from warpsmith import ops
+
+    return ops.add(ops.linear(x, w), residual)
+
+
+def _eager_residual(x: Any, w: Any, residual: Any) -> Any:
+    return x @ w.t() + residual
 
 
 def _bias_residual(x: Any, w: Any, bias: Any, residual: Any) -> Any:
@@ -167,10 +178,18 @@ def _eager_dropout_residual(x: Any, w: Any, residual: Any) -> Any:
     return functional.dropout(functional.linear(x, w), DROPPED) + residual
 
 
-def _plain(x: Any, w: Any) -> Any:
+def plain(x: Any, w: Any) -> Any:
     from warpsmith import ops
 
     return ops.linear(x, w)
+
+
+def plain_inputs(program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """Those of one product that multiplies as much: all weights are one."""
+    import torch
+
+    weights = [t for t, dims in zip(inputs[2:], program.beside, strict=True) if dims == "nk"]
+    return [inputs[0], torch.cat([inputs[1], *weights])]
 
 
 def inputs_of(program: Program, size: tuple[int, int, int], device: str = "cuda") -> list[Any]:
@@ -219,15 +238,16 @@ def measure(program: Program, size: tuple[int, int, int], *, compiled: bool) -> 
     from warpsmith.testing import do_bench_interleaved
 
     inputs = inputs_of(program, size)
-    fused, plain = warpsmith.fuse(program.fused), warpsmith.fuse(_plain)
+    x, weight = plain_inputs(program, inputs)
+    fused, alone = warpsmith.fuse(program.fused), warpsmith.fuse(plain)
     try:
         check(program, inputs, fused(*inputs))
         said = fused.lower(*inputs).compile().explain()
         contenders: dict[str, Callable[[], Any]] = {
-            "plain": lambda: plain(*inputs[:2]),
+            "plain": lambda: alone(x, weight),
             "fused": lambda: fused(*inputs),
             "torch": lambda: program.eager(*inputs),
-            "torch plain": lambda: inputs[0] @ inputs[1].t(),
+            "torch plain": lambda: x @ weight.t(),
         }
         if compiled:
             peer = torch.compile(program.eager, dynamic=False)

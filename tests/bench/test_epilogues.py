@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import warpsmith
-from bench.epilogues import Program, Row, check, inputs_of, line, main, programs
+from bench.epilogues import Program, Row, check, inputs_of, line, main, plain_inputs, programs
 from warpsmith import knobs
 
 SMALL = (72, 136, 64)
@@ -20,6 +20,15 @@ def test_programs_are_right(program: Program) -> None:
     wrong = [2 * r for r in results] if isinstance(results, tuple | list) else 2 * results
     with pytest.raises(ValueError, match="relative error|are kept"):
         check(program, inputs, wrong)
+
+
+@pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
+def test_the_plain_product_multiplies_as_much(program: Program) -> None:
+    """Both weights of a gated unit count: the one product is as large as its two."""
+    x, weight = plain_inputs(program, inputs_of(program, SMALL, "cpu"))
+    m, n, k = SMALL
+    assert x.shape == (m, k)
+    assert weight.shape == ((2 if program.name == "swiglu" else 1) * n, k)
 
 
 def test_rows_and_failures_are_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,14 +145,14 @@ def test_compiled_kernels_have_a_limit() -> None:
 def made(monkeypatch: pytest.MonkeyPatch) -> list[weakref.ref[Any]]:
     """Kernels that were compiled, those that nobody keeps any more as well."""
     made: list[weakref.ref[Any]] = []
-    compile_ = planned._fewest_spills
+    compile_ = planned.fewest_spills
 
     def noted(*given: Any) -> Any:
         compiled = compile_(*given)
         made.append(weakref.ref(compiled))
         return compiled
 
-    monkeypatch.setattr(planned, "_fewest_spills", noted)
+    monkeypatch.setattr(planned, "fewest_spills", noted)
     return made
 
 

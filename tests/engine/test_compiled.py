@@ -10,7 +10,7 @@ import pytest
 from tests.support.hungry_roles import hungry
 from tests.support.role_code import confirmed
 from tests.support.role_kernels import streaming
-from warpsmith.engine import compiled as compiled_module
+from warpsmith.engine import emission
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
 from warpsmith.errors import CompileError, SpillWarning
 from warpsmith.ir.dtypes import DataType
@@ -22,7 +22,7 @@ from warpsmith.targets.hopper import H200
 
 def compiled(kernel: Kernel, monkeypatch: pytest.MonkeyPatch, knobs: Knobs) -> CompiledKernel:
     """The kernel in place of what lowering makes of some fusion."""
-    monkeypatch.setattr(compiled_module, "lower", lambda *arguments, **named: kernel)
+    monkeypatch.setattr(emission, "lower", lambda *arguments, **named: kernel)
     return compile_fusion(Fusion, "manual", DataType.Int32, knobs, target=H200)
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import warpsmith
+from bench.norm_backward import layer_norm_bwd
 from tests.support.binaries import UNCOMPILED
 from warpsmith import knobs, ops
-from warpsmith.engine import compiled as compiled_module
+from warpsmith.engine import emission, spills
 from warpsmith.errors import CompileError
 from warpsmith.runtime import cache
 from warpsmith.runtime.source import Binary, Source
@@ -64,8 +67,8 @@ def test_the_second_is_lowered_while_nvrtc_has_the_first(
         both.wait()
         return UNCOMPILED
 
-    monkeypatch.setattr(compiled_module, "lower", noted("lower", compiled_module.lower))
-    monkeypatch.setattr(compiled_module, "printed", noted("print", compiled_module.printed))
+    monkeypatch.setattr(emission, "lower", noted("lower", emission.lower))
+    monkeypatch.setattr(emission, "printed", noted("print", emission.printed))
     monkeypatch.setattr(cache, "compile_source", compiling)
     with knobs.scope(cache_dir=tmp_path):
         warpsmith.fuse(gradient).lower(np.ones((40, 256), np.float32)).compile()
@@ -96,3 +99,33 @@ def test_the_scope_of_the_caller_holds_in_all_of_them(tmp_path: Path) -> None:
     with knobs.scope(cache_dir=tmp_path, verify="off"):
         made = warpsmith.fuse(gradient).lower(np.ones((40, 256), np.float32)).compile()
     assert len(list(tmp_path.glob("*.cubin"))) == len(made.kernels) == 2
+
+
+@pytest.mark.parametrize("cores", [spills.MANY_CORES, 2])
+def test_what_is_likely_to_spill_has_another_variant_begun_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cores: int
+) -> None:
+    """The first of a norm's two kernels spills; the variant that divides does not, and is taken."""
+    problem = layer_norm_bwd(8192, 4096, "bfloat16")
+    first = threading.Event()
+    variants: list[str] = []
+
+    def compiling(source: Source) -> Binary:
+        if "inner_outer" not in source.entry:
+            return UNCOMPILED
+        variants.append(source.entry)
+        if len(variants) > 1:
+            first.set()
+            return UNCOMPILED
+        beside = first.wait(20 if cores > 2 else 0.05)
+        assert beside == (cores > 2), "another one is compiled before this one is done"
+        return replace(UNCOMPILED, spill_bytes=8)
+
+    monkeypatch.setattr(spills, "cores", lambda: cores)
+    monkeypatch.setattr(cache, "compile_source", compiling)
+    kinds = {"float": np.float32, "bfloat16": ml_dtypes.bfloat16}
+    typed = zip(problem.shapes, problem.dtypes, strict=True)
+    inputs = [np.empty(shape, kinds[dtype]) for shape, dtype in typed]
+    with knobs.scope(cache_dir=tmp_path, target="h200"):
+        rows, _ = warpsmith.fuse(problem.fused).lower(*inputs).compile().kernels
+    assert [rows.name] == variants[1:]

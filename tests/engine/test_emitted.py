@@ -8,7 +8,9 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ import pytest
 import warpsmith
 from tests.support.binaries import UNCOMPILED
 from warpsmith import knobs, ops
-from warpsmith.engine import compiled as compiled_module
+from warpsmith.engine import emission, proofs
 from warpsmith.engine import emitted as module
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.emitted import EmittedCache, cause, name_of, text_of
@@ -54,24 +56,24 @@ def nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The schedulers whose fusions were lowered, in order."""
-    return noted(monkeypatch, "lower")
+    return noted(monkeypatch, emission, "lower")
 
 
 @pytest.fixture
 def proved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A word for each proof."""
-    return noted(monkeypatch, "prove")
+    return noted(monkeypatch, proofs, "prove")
 
 
-def noted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[str]:
+def noted(monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str) -> list[str]:
     seen: list[str] = []
-    known = getattr(compiled_module, name)
+    known = getattr(module, name)
 
     def counted(*arguments: Any, **named: Any) -> Any:
         seen.append(name)
         return known(*arguments, **named)
 
-    monkeypatch.setattr(compiled_module, name, counted)
+    monkeypatch.setattr(module, name, counted)
     return seen
 
 
@@ -106,7 +108,7 @@ def test_what_cannot_be_proved_at_other_sizes_is_refused_as_a_new_kernel(
     def fails(*arguments: object) -> int:
         raise ProtocolError("it hangs", code="WS0900", rule="test")
 
-    monkeypatch.setattr(compiled_module, "prove", fails)
+    monkeypatch.setattr(proofs, "prove", fails)
     with pytest.raises(ProtocolError, match="it hangs"):
         kernels(tmp_path, 4352)
     assert lowered
@@ -292,6 +294,19 @@ def test_names_are_those_of_every_process_and_tell_tensors_apart(
         check=True,
     )
     assert told.stdout.split() == here
+
+
+def test_a_kernel_from_the_disk_needs_nothing_that_makes_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spilling = replace(UNCOMPILED, spill_bytes=8)
+    monkeypatch.setattr(cache, "compile_source", lambda source: spilling)
+    first = kernels(tmp_path)
+    for maker in ("emission", "proofs", "budgets"):
+        monkeypatch.setitem(sys.modules, f"warpsmith.engine.{maker}", None)
+    assert kernels(tmp_path) == first
+    with pytest.raises(ImportError):
+        kernels(tmp_path / "other")
 
 
 def test_a_directory_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
 from warpsmith.lower.pipeline import PASSES, passed
 from warpsmith.lower.request import Request
-from warpsmith.protocol.extract import launch_values
+from warpsmith.protocol.launched import launch_values
 
 BEHIND_TURNS = tuple(each for each in PASSES if not each.name.startswith("turn_"))
 """Passes that take kernels whose barriers are there."""

@@ -221,6 +221,27 @@ def test_results_in_other_types_and_precisions() -> None:
         defined(lambda x, y: ops.einsum("ij,jk", x, y, precision="tf32"), a.half(), b.half())
 
 
+@pytest.mark.parametrize(
+    ("equation", "shapes"),
+    [
+        ("bihd,bjhd->bhij", ((1, 5, 2, 64), (1, 7, 2, 64))),
+        ("abi,abj->ij", ((5, 8, 1), (5, 8, 7))),
+        ("ij,jk->ki", ((1, 64), (64, 7))),
+        ("ij,jk->ik", ((5, 64), (64, 1))),
+    ],
+)
+@pytest.mark.parametrize("static", [True, False])
+def test_results_are_rounded_once_beside_dimensions_of_1(
+    equation: str, shapes: tuple[tuple[int, ...], ...], static: bool
+) -> None:
+    """Of 1 they are dropped on the way, and are there again in the result."""
+    generator = torch.Generator().manual_seed(0)
+    given = [torch.randn(shape, generator=generator).bfloat16() for shape in shapes]
+    (found,) = results(lambda *t: ops.einsum(equation, *t, dtype=FLOAT), *given, static=static)
+    expected = torch.einsum(equation, *(x.double() for x in given))
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_both_8_bit_floats_may_meet() -> None:
     a, b = (random((4, 4), dtype, seed) for seed, dtype in enumerate(FLOAT8S))
     for equation in ("ij,jk", "ij,ij->", "ijk,kl->l"):

@@ -26,6 +26,9 @@ from warpsmith.planner.cuts import cuts
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.prices import Prices
 from warpsmith.planner.segment import Unfit
+from warpsmith.schedulers.price import kernel_us, traffic_of
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H100, H200
 
 BFLOAT = ml_dtypes.bfloat16
 Body = Callable[..., Any]
@@ -63,6 +66,17 @@ def weighted(x: Any, y: Any) -> Any:
 
 def both_ways(x: Any) -> Any:
     return x + 1, ops.permute(x * 2, [1, 0]) + 0
+
+
+def gradients(d: Any, gate: Any, up: Any) -> Any:
+    """Of the halves of a gated unit."""
+    share = ops.sigmoid(gate)
+    return d * up * (share * (1 + gate * (1 - share))), d * gate * share
+
+
+def gradients_both_ways(d: Any, gate: Any, up: Any) -> Any:
+    found = gradients(d, gate, up)
+    return *found, *(ops.permute(each, [1, 0]) + 0 for each in found)
 
 
 def residual(x: Any, y: Any, w: Any) -> Any:
@@ -127,6 +141,11 @@ CASES: dict[str, tuple[Body, list[np.ndarray], list[tuple[str, int, int]]]] = {
             ("matmul", 2, 1),
         ],
     ),
+    "several across the others have theirs": (
+        gradients_both_ways,
+        empty(*[(4096, 14336)] * 3),
+        [("pointwise", 3, 2), ("pointwise", 3, 2)],
+    ),
 }
 
 
@@ -160,9 +179,7 @@ def test_what_is_predicted_to_be_faster_is_done(
     program, arrays, wanted = CASES[name]
     call, plain = called(program, *arrays), structural(program, *arrays)
     assert kernels(call) == wanted
-    after, before = (
-        sum(Prices().us(planned, c.problem) for planned in c.segments) for c in (call, plain)
-    )
+    before, after = Prices().both((plain.segments, plain.problem), (call.segments, call.problem))
     assert after * trials.WORTH < before
 
 
@@ -289,6 +306,33 @@ def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
     monkeypatch.setattr(trials, "_is_scattered", lambda planned, problem: True)
     monkeypatch.setattr(engine, "faster", lambda *given: found.append(faster(*given)) or found[-1])
     return found
+
+
+def test_stores_across_take_as_long_as_they_were_timed(structural: Callable[..., CallPlan]) -> None:
+    """Of both gradients on an H100: 3,400 us each both ways, and 243 as they lie."""
+    both = structural(gradients_both_ways, *empty(*[(4096, 14336)] * 3))
+    upright = structural(gradients, *empty(*[(4096, 14336)] * 3))
+    sizes = {f"T{n}_size{d}": (4096, 14336)[d] for n in range(3) for d in (0, 1)}
+    problem = Problem(values=sizes, alignment={}, target=H100)
+    for call, us in ((both, 3400), (upright, 243)):
+        (planned,) = call.segments
+        assert planned.candidate is not None
+        assert kernel_us(planned.candidate, problem) == pytest.approx(us, rel=0.2)
+
+
+def test_sectors_that_the_l2_holds_until_they_are_whole_are_written_once(
+    structural: Callable[..., CallPlan],
+) -> None:
+    def moved(rows: int) -> tuple[float, float]:
+        (planned,) = structural(both_ways, *empty((rows, 4096))).segments
+        assert planned.candidate is not None
+        sizes = {"T0_size0": rows, "T0_size1": 4096}
+        done = traffic_of(planned.candidate, Problem(values=sizes, alignment={}, target=H200))
+        return done.moved, done.partly
+
+    assert moved(4096) == (3 * 2 * 4096 * 4096, 0.0)
+    elements = 16384 * 4096
+    assert moved(16384) == (3 * 2 * elements, 2 * 32 * elements - 2 * elements)
 
 
 @pytest.mark.parametrize("name", CASES)

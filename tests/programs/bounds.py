@@ -22,6 +22,8 @@ UNIT = {
     DataType.Float: 2.0**-24,
     DataType.Half: 2.0**-11,
     DataType.BFloat16: 2.0**-8,
+    DataType.Float8_e4m3fn: 2.0**-4,
+    DataType.Float8_e5m2: 2.0**-3,
 }
 """Half a unit in the last place, relative."""
 
@@ -30,6 +32,8 @@ SMALLEST = {
     DataType.Float: 2.0**-126,
     DataType.Half: 2.0**-24,
     DataType.BFloat16: 2.0**-126,
+    DataType.Float8_e4m3fn: 2.0**-9,
+    DataType.Float8_e5m2: 2.0**-16,
 }
 """What may be lost beside zero: a subnormal number, or all of them where functions flush them."""
 
@@ -38,6 +42,8 @@ LARGEST = {
     DataType.Float: 3.4e38,
     DataType.Half: 65504.0,
     DataType.BFloat16: 3.38e38,
+    DataType.Float8_e4m3fn: 448.0,
+    DataType.Float8_e5m2: 57344.0,
 }
 
 _NUMPY = {
@@ -45,8 +51,11 @@ _NUMPY = {
     DataType.Float: np.float32,
     DataType.Half: np.float16,
     DataType.BFloat16: ml_dtypes.bfloat16,
+    DataType.Float8_e4m3fn: ml_dtypes.float8_e4m3fn,
+    DataType.Float8_e5m2: ml_dtypes.float8_e5m2,
     DataType.Int: np.int64,
     DataType.Int32: np.int32,
+    DataType.Int8: np.int8,
     DataType.Bool: np.bool_,
 }
 
@@ -318,18 +327,34 @@ def extreme(x: Bounded, axes: tuple[int, ...], *, largest: bool) -> Bounded:
     return settled(x.dtype, value, np.where(np.isnan(spread), error.sum(axes), spread))
 
 
-def contracted(equation: str, a: Bounded, b: Bounded, dtype: DataType, terms: int) -> Bounded:
-    """The sums of products of an einsum equation, added up in a float type."""
+def contracted(
+    equation: str, a: Bounded, b: Bounded, dtype: DataType, terms: int, unit: float = 0.0
+) -> Bounded:
+    """The sums of products of an einsum equation, added up in a float type.
+
+    Args:
+        unit: relative, of what may be lost of a factor or a sum beside that.
+    """
     with np.errstate(all="ignore"):
         value = np.einsum(equation, a.value, b.value)
         parts = [np.where(np.isfinite(x.value), np.abs(x.value), 0.0) for x in (a, b)]
         errors = [np.where(x.unknown, 0.0, x.error) for x in (a, b)]
         size = np.einsum(equation, *parts)
         error = np.einsum(equation, parts[0] + errors[0], parts[1] + errors[1]) - size
-        error = np.maximum(error, 0.0) + (4 + 4 * np.sqrt(terms)) * UNIT[dtype] * size
+        error = np.maximum(error, 0.0) + (4 + 4 * np.sqrt(terms)) * (UNIT[dtype] + unit) * size
         lost = [x.unknown.astype(float) for x in (a, b)]
         everywhere = [np.ones(x.value.shape) for x in (a, b)]
         unknown = np.einsum(equation, lost[0], everywhere[1]) > 0
         unknown |= np.einsum(equation, everywhere[0], lost[1]) > 0
         unknown |= np.isfinite(value) & (size > LARGEST[dtype] / 8)
     return settled(dtype, value, np.where(unknown, np.inf, error + SMALLEST[dtype]))
+
+
+def contracted_whole(equation: str, a: Bounded, b: Bounded, dtype: DataType) -> Bounded:
+    """The same of integers, which wrap; nothing is known of what is made of uncertain ones."""
+    value = np.einsum(equation, *(x.value.astype(np.int64) for x in (a, b)))
+    doubtful = [(x.error > 0).astype(float) for x in (a, b)]
+    everywhere = [np.ones(x.value.shape) for x in (a, b)]
+    lost = np.einsum(equation, doubtful[0], everywhere[1])
+    lost = lost + np.einsum(equation, everywhere[0], doubtful[1])
+    return Bounded(dtype, value.astype(_NUMPY[dtype]), np.where(lost > 0, np.inf, 0.0))

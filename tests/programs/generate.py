@@ -11,7 +11,8 @@ from tests.programs.growth import MIDDLE, SMALL, Budget, Growth
 from tests.programs.program import Input, InvalidProgramError, Program, Ref
 from tests.programs.steps import cast, choose, dropout, from_scalars, pointwise
 from tests.programs.steps_of_places import chosen, elsewhere, made, scan
-from tests.programs.steps_of_shapes import carried, move, norm, product, reduce
+from tests.programs.steps_of_products import of_bytes, product
+from tests.programs.steps_of_shapes import carried, move, norm, reduce
 
 SIMULATED = Budget(operations=(2, 12), elements=1024, products=2**15, extents=(*SMALL, *MIDDLE))
 """What the simulator runs in about a second."""
@@ -29,6 +30,7 @@ _STEPS: tuple[tuple[int, Step], ...] = (
     (14, move),
     (16, reduce),
     (14, product),
+    (2, of_bytes),
     (8, norm),
     (8, carried),
     (4, scan),
@@ -67,6 +69,8 @@ def enlarged(program: Program, most: int = 2**26) -> Program:
     )
     program = replace(program, inputs=inputs)
     for name, size in program.sizes.items():
+        if size.fixed:
+            continue
         factor = choice.choice((1, 8, 37, 64, 128))
         sizes = {**program.sizes, name: replace(size, extent=size.extent * factor)}
         wider = replace(program, sizes=sizes)

@@ -30,6 +30,8 @@ from tests.programs.values import Value
 from warpsmith.ir.dtypes import DataType
 
 FLOATS = (DataType.Float, DataType.Float, DataType.BFloat16, DataType.Half, DataType.Double)
+FLOAT8S = (DataType.Float8_e4m3fn, DataType.Float8_e5m2)
+BYTES = (DataType.Int8, *FLOAT8S)
 SMALL = (1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 24, 31, 32, 33, 40, 64)
 MIDDLE = (96, 100, 127, 128, 130, 200, 256, 257, 512)
 LARGE = (1000, 1024, 1031, 2048, 4096, 5000, 8192)
@@ -141,8 +143,9 @@ class Growth:
         return self.meaning.values[name]
 
     def pick(self, fitting: Callable[[Value], bool] = lambda value: True) -> str:
-        """A tensor that fits, more likely a late one."""
-        names = [name for name, value in self.meaning.values.items() if fitting(value)]
+        """A tensor that fits, more likely a late one; none of 8 bits, which only products take."""
+        values = self.meaning.values.items()
+        names = [name for name, v in values if v.dtype not in BYTES and fitting(v)]
         if not names:
             raise InvalidProgramError("nothing fits")
         late = self.chance(0.6)

@@ -25,10 +25,13 @@ class InvalidProgramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """An extent; a static one is a constant of the definition, any other is known at each call."""
+    """An extent; a static one is a constant of the definition, any other is known at each call. A
+    fixed one follows from the program, such as how many tensors are joined.
+    """
 
     extent: int
     static: bool = False
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

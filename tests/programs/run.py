@@ -26,7 +26,7 @@ from tests.programs.shrink import shrunk
 _SHOWN = 150
 _AGAIN = 3  # times that a program of which too little is known is drawn again
 _DRAWN = 10_000_000  # between the seeds of one program and of those that take its place
-_START = 60.0  # seconds on top of the first limit, for a process to import what it needs
+_FIRST = 60.0  # seconds on top of the first limit, for a process to import PyTorch
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ def results(seeds: range, mode: Mode, jobs: int, seconds: float) -> Iterator[Jud
     if jobs == 0:  # in this process, for a debugger
         yield from map(function, seeds)
         return
-    each = pool.each(function, seeds, jobs=jobs, seconds=seconds + _START, spoils=_spoils)
+    limits = {"seconds": seconds, "first": _FIRST}
+    each = pool.each(function, seeds, jobs=jobs, spoils=_spoils, **limits)
     for seed, found in each:
         if isinstance(found, pool.Lost):
             kind = "hung" if found.hung else "crashed"

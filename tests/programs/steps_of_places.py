@@ -61,7 +61,7 @@ def _count(g: Growth) -> str:
     """A size of two or three by definition."""
     count = g.choice.choice((2, 3))
     program = g.meaning.program
-    sizes = {**program.sizes, f"c{count}": Size(count, static=True)}
+    sizes = {**program.sizes, f"c{count}": Size(count, static=True, fixed=True)}
     g.meaning.program = replace(program, sizes=sizes)
     return f"c{count}"
 

@@ -39,6 +39,9 @@ def test_what_does_not_fail_stays() -> None:
     assert shrunk(program, lambda candidate: False) is program
 
 
+time.sleep(float(os.environ.get("SLOW_IMPORT", 0)))
+
+
 def work(item: str) -> str:
     if item == "hang":
         time.sleep(60)
@@ -49,11 +52,27 @@ def work(item: str) -> str:
 
 def test_the_pool_replaces_processes(capfd: pytest.CaptureFixture[str]) -> None:
     items = ["a", "hang", "b", "die", "c"]
-    found = dict(pool.each(work, items, jobs=2, seconds=4))
+    found = dict(pool.each(work, items, jobs=2, seconds=2))
     assert "in work" in capfd.readouterr().err, "where it hangs is told"
     assert [found[item] for item in "abc"] == ["A", "B", "C"]
-    assert found["hang"] == pool.Lost("no result after 4 s", True)
+    assert found["hang"] == pool.Lost("no result after 2 s", True)
     assert found["die"] == pool.Lost("the process died (3)", False)
+
+
+def test_no_item_is_charged_for_a_slow_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process imports what it needs before its first item's time begins."""
+    monkeypatch.setenv("SLOW_IMPORT", "1")
+    assert list(pool.each(work, ["a"], jobs=1, seconds=0.5)) == [("a", "A")]
+
+
+def test_the_first_item_of_a_process_may_take_longer() -> None:
+    found = dict(pool.each(nap, [1.5, 2.0], jobs=1, seconds=1, first=3))
+    assert found == {1.5: 1.5, 2.0: pool.Lost("no result after 1 s", True)}
+
+
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
 
 
 def test_failures_are_grouped_without_names_and_numbers() -> None:

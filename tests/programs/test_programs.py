@@ -9,10 +9,13 @@ from __future__ import annotations
 import pytest
 
 from tests.programs.generate import TINY, Budget, enlarged, generate
+from tests.programs.growth import BYTES, FLOATS
 from tests.programs.judge import Mode, judged
 from tests.programs.meaning import RULES
-from warpsmith import ops
+from warpsmith import DataType, ops
 from warpsmith.ops.table import TABLE
+
+PRODUCTS = ("addmm", "baddbmm", "bmm", "dot", "einsum", "linear", "matmul", "mv")
 
 KNOWN = ("WS0103",)
 """Codes of what has no meaning, and is drawn all the same: an alias that lies otherwise than its
@@ -86,6 +89,26 @@ def test_programs_are_of_every_kind() -> None:
         assert any(getattr(layout, attribute) for layout in layouts)
 
 
+def test_products_are_of_every_type() -> None:
+    wanted: set[object] = {"beta", "alpha", ("precision", "tf32"), ("precision", "fast"), *BYTES}
+    wanted |= {("dtype", dtype) for dtype in (*FLOATS, DataType.Int32)}
+    for seed in range(3000):
+        program = generate(seed, TINY)
+        options = [o for s in program.statements if s.op in PRODUCTS for o in s.options]
+        wanted -= {*options, *(name for name, _ in options), *(x.dtype for x in program.inputs)}
+        if not wanted:
+            break
+    assert not wanted
+
+
+def test_how_many_tensors_are_joined_is_not_enlarged() -> None:
+    programs = [generate(seed) for seed in range(60)]
+    fixed = [(p, name) for p in programs for name, size in p.sizes.items() if size.fixed]
+    assert fixed
+    for program, name in fixed:
+        assert enlarged(program).sizes[name] == program.sizes[name]
+
+
 UNDRAWN = {
     "numbers, and no tensors": ("shape", "size"),
     "rules that are functions of a program's own": ("reduce", "scan"),
@@ -103,7 +126,7 @@ UNDRAWN = {
     "heads and losses of models, which have tests of their own": (
         *("cross_entropy", "cross_entropy_backward", "attention", "attention_backward"),
     ),
-    "operands of 8 bits, and ends of groups that are sorted": ("grouped_matmul", "scaled_matmul"),
+    "ends of groups that are sorted, and scales of blocks": ("grouped_matmul", "scaled_matmul"),
 }
 """Operations that no random program has, by the reason."""
 

@@ -80,6 +80,6 @@ def perhaps_stored(value: Value) -> Value:
     """What its user knows as 16-bit, where it may or may not be rounded to that in memory."""
     if not value.dtype.is_half or value.wide.dtype is value.dtype:
         return value
-    held = value.wide
+    held = value.wide if value.wide.dtype.is_float else bounds.converted(value.wide, DataType.Float)
     error = held.error + UNIT[value.dtype] * np.abs(held.value) + SMALLEST[value.dtype]
     return replace(value, wide=settled(held.dtype, held.value, error))

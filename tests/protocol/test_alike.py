@@ -16,7 +16,8 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Let
 from warpsmith.protocol import check
 from warpsmith.protocol.alike import standing
-from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.extract import skeleton_of
+from warpsmith.protocol.launched import launch_values
 from warpsmith.targets.hopper import H200
 
 

@@ -18,7 +18,7 @@ from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Let, Statement
 from warpsmith.kernel.traversal import walk
-from warpsmith.protocol.check import check
+from warpsmith.protocol.checks import check
 from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select

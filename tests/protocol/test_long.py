@@ -21,7 +21,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import ArriveByWarp, Await, Expect
 from warpsmith.protocol import check
-from warpsmith.protocol.check import CUTS
+from warpsmith.protocol.checks import CUTS
 from warpsmith.protocol.shortest import LONGEST_TOLD
 from warpsmith.protocol.sizes import cut, trips
 from warpsmith.targets.hopper import H200

@@ -14,7 +14,7 @@ from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Cursor, FenceProxy
 from warpsmith.protocol import check
-from warpsmith.protocol.check import check_any_sizes, run
+from warpsmith.protocol.checks import check_any_sizes, run
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.repeats import description
 from warpsmith.protocol.rules import Broken, Rule

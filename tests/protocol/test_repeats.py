@@ -9,7 +9,8 @@ import pytest
 
 from tests.protocol.kernels import matmul, norm
 from tests.protocol.random_skeletons import changed, random_skeleton
-from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.extract import skeleton_of
+from warpsmith.protocol.launched import launch_values
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.repeats import Cycles, Repeats
 from warpsmith.protocol.rules import Broken

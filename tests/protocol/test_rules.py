@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpsmith.protocol.check import run
+from warpsmith.protocol.checks import run
 from warpsmith.protocol.rules import Broken, Rule
 from warpsmith.protocol.skeleton import Actor, BarrierStage, Kind, Meeting, Place, Skeleton, Step
 

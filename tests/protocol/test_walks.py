@@ -19,7 +19,8 @@ from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import Advance, Arrive, Await, Begin, Cursor, Expect
 from warpsmith.protocol import extract
 from warpsmith.protocol.bodies import Body
-from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.extract import skeleton_of
+from warpsmith.protocol.launched import launch_values
 from warpsmith.protocol.numbers import Prepared, Runner, Shared
 from warpsmith.protocol.scalars import Scope, Values
 from warpsmith.protocol.walks import (

@@ -14,7 +14,7 @@ from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, P
 from warpsmith.errors import ArgumentError, ProtocolError, ScheduleError
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, FenceProxy
-from warpsmith.protocol.check import check
+from warpsmith.protocol.checks import check
 from warpsmith.targets.hopper import H200
 
 BLOCKS, THREADS = 2, 64

@@ -15,7 +15,7 @@ from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, P
 from warpsmith.errors import ProtocolError, ScheduleError
 from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.rings import AwaitCopies, FenceProxy
-from warpsmith.protocol.check import check
+from warpsmith.protocol.checks import check
 from warpsmith.targets.hopper import H200
 
 SIZES = {

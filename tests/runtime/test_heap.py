@@ -154,3 +154,33 @@ def test_free_pages_between_what_lives_are_given_back() -> None:
     for piece in kept:
         libc.free(piece)
     assert before - after > 20 * MIB
+
+
+SMALL = """
+from warpsmith.runtime import heap
+
+real = heap._glibc()
+taken = []
+
+
+class Watched:
+    def malloc(self, size):
+        taken.append(size)
+        return real.malloc(size)
+
+    def __getattr__(self, name):
+        return getattr(real, name)
+
+
+heap._glibc = Watched
+heap.give_back()
+print(sum(taken))
+"""
+
+
+def test_no_more_is_taken_than_is_free() -> None:
+    """A heap would grow for it, by a call of the system for each piece."""
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL], capture_output=True, timeout=60, check=True
+    )
+    assert int(done.stdout) < 8 * MIB

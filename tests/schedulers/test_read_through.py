@@ -22,17 +22,17 @@ def rotary(x: Any, cos: Any, sin: Any, cat: Callable[..., Any]) -> Any:
     return x * cos + cat([-x[..., 8:], x[..., :8]], -1) * sin
 
 
+def log_softmax(x: Any, dim: int) -> Any:
+    x = x - ops.max(x, [dim], keepdim=True)
+    return x - ops.log(ops.sum(ops.exp(x), [dim], keepdim=True))
+
+
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.manual_seed(seed))
 
 
 X, COS, W = drawn(2, 4, 16), drawn(4, 16, seed=1), drawn(32, 16, seed=2)
 LABELS = torch.tensor([3, -100, 15, 0, 16, 7])
-
-
-def log_softmax(x: Any) -> Any:
-    low = x - ops.max(x, [-1], keepdim=True)
-    return low - ops.log(ops.sum(ops.exp(low), [-1], keepdim=True))
 
 
 def steps(x: Any) -> Any:
@@ -146,7 +146,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         2,
     ),
     "single elements of a log-softmax": (
-        lambda x, i: ops.sum(ops.gather(log_softmax(x), ops.reshape(i, (-1, 1)), 1)),
+        lambda x, i: ops.sum(ops.gather(log_softmax(x, 1), ops.reshape(i, (-1, 1)), 1)),
         lambda x, i: x.log_softmax(-1).gather(1, i[:, None]).sum(),
         (drawn(6, 16), LABELS.clamp(0, 15)),
         2,
@@ -155,7 +155,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         lambda x, i: (
             ops.max(x, [-1], keepdim=True),
             ops.log(ops.sum(ops.exp(x - ops.max(x, [-1], keepdim=True)), [-1], keepdim=True)),
-            ops.sum(ops.gather(log_softmax(x), ops.reshape(i, (-1, 1)), 1)),
+            ops.sum(ops.gather(log_softmax(x, 1), ops.reshape(i, (-1, 1)), 1)),
         ),
         lambda x, i: (
             x.amax(-1, keepdim=True),
@@ -163,6 +163,56 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
             x.log_softmax(-1).gather(1, i[:, None]).sum(),
         ),
         (drawn(6, 16), LABELS.clamp(0, 15)),
+        2,
+    ),
+    "of each row one logarithm of a softmax": (
+        lambda x, i: ops.take_along_axis(log_softmax(x, 1), i[:, None], 1),
+        lambda x, i: F.log_softmax(x, -1).gather(1, i[:, None]),
+        (W, torch.arange(32) % 16),
+        1,
+    ),
+    "of each row one logarithm of a softmax of a product": (
+        lambda x, w, i: ops.take_along_axis(log_softmax(ops.linear(x, w), 1), i[:, None], 1),
+        lambda x, w, i: F.log_softmax(F.linear(x, w), 1).gather(1, i[:, None]),
+        (X[0].bfloat16(), W.bfloat16(), torch.tensor([3, 1, 31, 0])),
+        2,
+    ),
+    "of each row one logarithm of a softmax of a product and a vector": (
+        lambda x, w, v, i: ops.take_along_axis(log_softmax(ops.linear(x, w, v), 1), i[:, None], 1),
+        lambda x, w, v, i: F.log_softmax(F.linear(x, w, v), 1).gather(1, i[:, None]),
+        (X[0].bfloat16(), W.bfloat16(), W[:, 0].bfloat16(), torch.tensor([3, 1, 31, 0])),
+        2,
+    ),
+    "of each row one logarithm of a softmax of a reshaped product": (
+        lambda x, w, i: ops.take_along_axis(
+            log_softmax(ops.reshape(ops.linear(x, w), (8, 32)), 1), i[:, None], 1
+        ),
+        lambda x, w, i: F.log_softmax(F.linear(x, w).view(8, 32), 1).gather(1, i[:, None]),
+        (X.bfloat16(), W.bfloat16(), torch.arange(8)),
+        2,
+    ),
+    "a sum of a slice of a product that is widened": (
+        lambda x, w: ops.sum(ops.cast(ops.linear(x, w), DataType.Float)[1:, 3:], [1]),
+        lambda x, w: F.linear(x, w).float()[1:, 3:].sum(1),
+        (X[0].bfloat16(), W.bfloat16()),
+        2,
+    ),
+    "of each column one element of a softmax": (
+        lambda x: ops.exp(log_softmax(x, 0))[3],
+        lambda x: x.softmax(0)[3],
+        (W,),
+        1,
+    ),
+    "one row of a norm, and its mean of squares is that row's": (
+        lambda x: (x * ops.rsqrt(ops.mean(x * x, [1], keepdim=True)))[3],
+        lambda x: (x * x.square().mean(1, keepdim=True).rsqrt())[3],
+        (W,),
+        2,
+    ),
+    "many rows of a norm, which is stored": (
+        lambda x, i: ops.embedding(i, x * ops.rsqrt(ops.mean(x * x, [1], keepdim=True))),
+        lambda x, i: F.embedding(i, x * x.square().mean(1, keepdim=True).rsqrt()),
+        (W, torch.tensor([3, 1, 31])),
         2,
     ),
     "reshaped": (

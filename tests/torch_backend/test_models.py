@@ -94,6 +94,8 @@ def test_kernels_of_a_model_run_on_the_simulator() -> None:
     (kernel,) = graph.regions[0].kernels
     assert kernel.scheduler == "inner_persistent"
     assert 2 < kernel.predicted < 10
+    assert graph.regions[0].peak == found.nbytes
+    assert "memory 0.000488 MiB at most" in str(warpsmith.report())
 
 
 def test_what_does_not_compile_runs_in_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
@@ -28,7 +30,7 @@ from warpsmith.kernel.rings import (
     Jump,
     TileCopy,
 )
-from warpsmith.kernel.tiles import TensorMap
+from warpsmith.kernel.tiles import PrefetchTile, TensorMap, TileDim
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.layouts.swizzle import HARDWARE
 
@@ -97,6 +99,10 @@ class RingText:
                 return self._guarded(statement, self._bulk(statement, mine))
             case TileCopy():
                 return self._by_threads(statement, together(team, statement))
+            case PrefetchTile(dims=dims):
+                value.pieces.add("prefetch")
+                name = self._maps[_key(statement.tensor_map)]
+                return [f"ws_tensor_prefetch({name}, {self._places(dims)});"]
         raise InternalError(f"{type(statement).__name__} has no CUDA text")
 
     def _jump(self, cursor: Cursor, by: Expr) -> list[str]:
@@ -151,7 +157,7 @@ class RingText:
     def _tensor(self, copy: TileCopy, mine: str) -> str:
         self._value.pieces.add("tensor")
         name = self._maps[_key(copy.tensor_map(""))]
-        places = ", ".join(f"(int){self._value.operand(d.first)}" for d in reversed(copy.dims))
+        places = self._places(copy.dims)
         if copy.stores:
             return f"ws_tensor_store({name}, {self._shared(copy)}, {places}{mine});"
         assert copy.barrier is not None
@@ -163,6 +169,10 @@ class RingText:
         else:
             call = "ws_tensor_load"
         return f"{call}({self._shared(copy)}, {name}, {barrier}, {places}{mine});"
+
+    def _places(self, dims: Sequence[TileDim]) -> str:
+        """Coordinates of a box's first element, fastest first."""
+        return ", ".join(f"(int){self._value.operand(dim.first)}" for dim in reversed(dims))
 
     def _bulk(self, copy: TileCopy, mine: str) -> str:
         self._value.pieces.add("bulk")

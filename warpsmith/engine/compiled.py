@@ -1,26 +1,24 @@
-"""One kernel through lowering, code generation and NVRTC."""
+"""One kernel from the disk, or through lowering, code generation and NVRTC.
+
+What makes kernels (`emission.py`), proves them or settles their registers is imported where one is
+made: a process that finds all of its kernels on disk imports none of it.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from pathlib import Path
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from warpsmith.codegen.cuda import Printed, printed
-from warpsmith.engine.budgets import Compile, settle_registers, warn_of_spills
 from warpsmith.engine.emitted import Emitted, emitted_cache, name_of, sizes_of
-from warpsmith.engine.proofs import prove
-from warpsmith.errors import DeviceError, WarpsmithError
+from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel, layout_of
-from warpsmith.kernel.printer import kernel_text
 from warpsmith.knobs import Knobs
-from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
 from warpsmith.runtime.cache import cubin_cache
 from warpsmith.runtime.heap import give_back
@@ -95,6 +93,8 @@ class _Texts(Mapping[str, str | bytes]):
     def __getitem__(self, name: str) -> str | bytes:
         compiled = self._compiled
         if name == "kernel":
+            from warpsmith.kernel.printer import kernel_text
+
             return kernel_text(compiled.kernel)
         if name == "cuda":
             return compiled.cuda
@@ -163,31 +163,30 @@ def compile_fusion(
         name = name_of(target, cause(), kind, notes, index_type, alignment, request)
         known = None if knobs.always_compile else entries.load(name)
     emitted = None if known is None else _proved(known, values, target)
-    shortened: Callable[[], int] | None = None
     if emitted is None:
-        dumps: list[tuple[str, str]] = []
+        from warpsmith.engine.emission import emit
 
-        def observe(stage: str, made: Kernel | str) -> None:
-            if "all" in knobs.dump or stage in knobs.dump:
-                dumps.append((stage, made if isinstance(made, str) else kernel_text(made)))
-
-        kernel = lower(
-            scheduled(), kind, index_type, observe, tma_alignment, target=target, request=request
+        emitted, binary = emit(
+            scheduled,
+            kind,
+            index_type,
+            knobs,
+            compile_,
+            target=target,
+            request=request,
+            notes=notes,
+            tma_alignment=tma_alignment,
+            values=values,
         )
-        if values is not None:
-            shortened = cache(partial(prove, kernel, values, target))
-            compile_ = partial(compile_, meanwhile=shortened)
-        emitted = _emitted(replace(kernel, notes=notes), kind, compile_, target)
-        text = _overridden(emitted.kernel.name, emitted.cuda, knobs)
-        emitted = replace(emitted, cuda=text)
-        observe("cuda", text)
-        _write_dumps(emitted.kernel.name, dumps, knobs.dump_dir)
+    else:
+        entry, arch = emitted.kernel.name, target.family.arch
+        binary = compile_(Source(text=emitted.cuda, entry=entry, arch=arch))
     kernel = emitted.kernel
-    binary = compile_(Source(text=emitted.cuda, entry=kernel.name, arch=target.family.arch))
-    if values is not None and shortened is not None:
-        emitted = replace(emitted, proved=sizes_of(values), shortened=shortened())
     check_remarks(binary.log, kernel.name)
-    warn_of_spills(kernel, binary, compile_, target, elements)
+    if binary.spill_bytes and any(isinstance(s, Branch) for s in kernel.body):
+        from warpsmith.engine.budgets import warn_of_spills
+
+        warn_of_spills(kernel, binary, compile_, target, elements)
     if entries is not None and emitted is not known:
         entries.store(name, emitted)
     give_back()
@@ -203,49 +202,10 @@ def _proved(emitted: Emitted, values: Mapping[str, int] | None, target: Target) 
     """
     if values is None or emitted.proved == sizes_of(values):
         return emitted
+    from warpsmith.engine.proofs import prove
+
     try:
         shortened = prove(emitted.kernel, values, target)
     except WarpsmithError:
         return None
     return replace(emitted, proved=sizes_of(values), shortened=shortened)
-
-
-def _emitted(kernel: Kernel, kind: str, compile_: Compile, target: Target) -> Emitted:
-    """A lowered kernel, printed, and not proved yet."""
-    kernel, cuda = _named(kernel, kind, target)
-    settled = settle_registers(kernel, compile_, target, text=cuda.named(kernel.name))
-    if settled.kernel is not kernel:
-        kernel, cuda = _named(settled.kernel, kind, target)
-    return Emitted(kernel, cuda.named(kernel.name), settled.note, None, 0)
-
-
-def _named(kernel: Kernel, kind: str, target: Target) -> tuple[Kernel, Printed]:
-    """The kernel under the name that its text gives it, and the text."""
-    cuda = printed(kernel, target)
-    digest = hashlib.sha256(cuda.named(kind).encode()).hexdigest()[:10]
-    return replace(kernel, name=f"{kind}_{digest}"), cuda
-
-
-def _overridden(name: str, text: str, knobs: Knobs) -> str:
-    """The user's edited CUDA of that name, where there is one."""
-    if knobs.override_dir is None:
-        return text
-    path = knobs.override_dir / f"{name}.cu"
-    return path.read_text() if path.is_file() else text
-
-
-def _write_dumps(name: str, dumps: list[tuple[str, str]], directory: Path) -> None:
-    if not dumps:
-        return
-    folder = directory / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for number, (stage, text) in enumerate(dumps):
-            suffix = "cu" if stage == "cuda" else "txt"
-            (folder / f"{number:02}_{stage}.{suffix}").write_text(text)
-    except OSError as failure:
-        raise DeviceError(
-            f"the dump of {name} cannot be written to {folder}: {failure}",
-            code="WS0602",
-            remedy="set WARPSMITH_DUMP_DIR to a directory that can be written",
-        ) from failure

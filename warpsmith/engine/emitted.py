@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +83,16 @@ class EmittedCache:
             self._entries.store(name, pickle.dumps(emitted, protocol=5))
 
 
+_FORMS = tuple(f"warpsmith.{room}." for room in ("ir", "kernel", "layouts"))
+"""Where classes are that kernels consist of."""
+
+
 class _Reader(pickle.Unpickler):
     """Makes values of warpsmith's own classes, and of no others."""
 
     def find_class(self, module: str, name: str, /) -> Any:
+        if module.startswith(_FORMS):
+            import_module(module)  # what makes kernels, which imports it too, may not be there
         found = getattr(sys.modules.get(module), name, None)
         if module.startswith("warpsmith.") and isinstance(found, type):
             return found

@@ -12,7 +12,6 @@ from warpsmith.engine import autotune
 from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.classes import Classes
 from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
-from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, pitches_of, plan_call, problem_of
 from warpsmith.engine.plan import agreed, misfits, plan, plan_prepared, prepare, require_roles
 from warpsmith.engine.planned import NoKernelError, PlannedSegment
@@ -145,6 +144,8 @@ class Executable:
         call = self.last_plan
         if call is None:
             return "nothing was planned yet: call the fusion, or plan_for, first"
+        from warpsmith.engine.explain import explain_call
+
         return explain_call(call, self.classes, sync=sync)
 
     def _fitting(

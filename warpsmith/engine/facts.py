@@ -16,7 +16,7 @@ from warpsmith.kernel.reductions import waits_in_order
 from warpsmith.planner.alike import renamed
 from warpsmith.planner.cuts import Cut, cuts
 from warpsmith.planner.stored import Stored, stored
-from warpsmith.protocol.extract import launch_values
+from warpsmith.protocol.launched import launch_values
 from warpsmith.runtime.launch import Extent
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.price import bounds, kernel_us

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from warpsmith import knobs as knob_module
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.executable import Executable
-from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.verification import DEFAULT_SCHEDULES, Verification
 from warpsmith.ir.fusion import Fusion
@@ -91,6 +90,8 @@ class Compiled:
 
     def explain(self, *, sync: bool = False) -> str:
         """Which scheduler took what, why the others did not, and with which parameters."""
+        from warpsmith.engine.explain import explain_call
+
         return explain_call(self._call, self._executable.classes, sync=sync)
 
     def explain_html(self, title: str = "") -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
-from warpsmith.engine.emitted import cause
-from warpsmith.engine.proofs import prove
+from warpsmith.engine.spills import fewest_spills
 from warpsmith.errors import (
     ArgumentError,
     KernelRefusal,
@@ -26,11 +25,7 @@ from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import (
-    Candidate,
-    Params,
-    without_full_passes,
-)
+from warpsmith.schedulers.select import Candidate, Params
 
 MOST_REFUSED = 8
 """Of a scheduler's candidates, how many may have no machine code before others have the part."""
@@ -271,7 +266,7 @@ class PlannedSegment:
             compiled = compile_(lambda: self.segment.fusion, "manual")
         else:
             part = self.alike or self.segment
-            compiled = _fewest_spills(self.candidate, params, compile_, part)
+            compiled = fewest_spills(self.candidate, params, compile_, part)
         if knobs.verify != "off":
             self._proved.put(_launch_key(compiled, values), compiled.shortened)
         return self.kernels.put(key, compiled)
@@ -280,6 +275,8 @@ class PlannedSegment:
         """Show that the kernel cannot hang or race at sizes that it has not been launched at."""
         key = _launch_key(compiled, values)
         if knobs.verify != "off" and self._proved.get(key) is None:
+            from warpsmith.engine.proofs import prove
+
             self._proved.put(key, prove(compiled.kernel, values, compiled.target))
 
     def shortened(self, compiled: CompiledKernel, values: Mapping[str, int]) -> int:
@@ -353,32 +350,6 @@ def _launch_key(
     compiled: CompiledKernel, values: Mapping[str, int]
 ) -> tuple[str, tuple[tuple[str, int], ...]]:
     return compiled.name, tuple(sorted(values.items()))
-
-
-def _fewest_spills(
-    candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel], part: Segment
-) -> CompiledKernel:
-    """The kernel of these parameters: one that spills masks last passes alone, and then divides
-    where another would multiply, if that spills less. The candidate is made of the `part`.
-    """
-
-    def compiled(params: Params, *, quotients: bool) -> CompiledKernel:
-        return compile_(
-            partial(candidate.scheduled, params, quotients=quotients),
-            candidate.scheduler,
-            notes=(repr(params),),
-            cause=lambda: (cause(part), params, quotients),
-            elements=candidate.elements(params),
-        )
-
-    plain = without_full_passes(params)
-    best, chosen = compiled(plain, quotients=False), plain
-    if best.n_spills and plain != params:
-        masked = compiled(params, quotients=False)
-        best, chosen = min((best, plain), (masked, params), key=lambda each: each[0].n_spills)
-    if best.n_spills and candidate.multiplies(params):
-        best = min(best, compiled(chosen, quotients=True), key=lambda kernel: kernel.n_spills)
-    return best
 
 
 def _tma_alignment(

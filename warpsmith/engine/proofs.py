@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from warpsmith.engine.room import check_room
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.protocol import check_blocks, check_numbers, check_start
-from warpsmith.protocol.extract import launch_values
-from warpsmith.protocol.sizes import blocks_of
+from warpsmith.protocol.block_numbers import check_numbers
+from warpsmith.protocol.launched import launch_values
+from warpsmith.protocol.succession import check_start
 from warpsmith.runtime.heap import give_back
 from warpsmith.targets.target import Target
 
@@ -37,6 +37,9 @@ def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
     check_numbers(kernel)
     if not kernel.pipelines and kernel.launch.cluster_blocks == 1:
         return 0
+    from warpsmith.protocol.checks import check_blocks  # while NVRTC has the kernel
+    from warpsmith.protocol.sizes import blocks_of
+
     verdicts = check_blocks(kernel, values, blocks_of(kernel, values), target=target)
     give_back()
     return min((v.shortened for v in verdicts if v.shortened), default=0)

@@ -12,7 +12,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import By, Pipeline, with_contents
 from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.traversal import walk
-from warpsmith.protocol.extract import launch_values
+from warpsmith.protocol.launched import launch_values
 from warpsmith.targets.family import WARP
 
 

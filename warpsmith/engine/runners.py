@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 
 from warpsmith.engine.agreements import Agreement
-from warpsmith.engine.launches import CallPlan, Workspace
+from warpsmith.engine.launches import Allocation, CallPlan
 from warpsmith.engine.lines import Line, line_of, sketch_of
+from warpsmith.engine.lives import scratch_of, turns_of
 from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.recipes import recipe_of
 from warpsmith.errors import ArgumentError, DeviceError
@@ -49,6 +50,14 @@ def _counters(ordinal: int, place: int, elements: int, stream: int) -> Any:
     return found
 
 
+_Sizes = tuple[int, ...]
+
+
+def _form(of: Allocation) -> tuple[str, _Sizes, _Sizes | None, Any]:
+    """The name of a tensor, and what torch asks for to make it."""
+    return of.name, of.shape, of.strides, arrays.torch_dtypes()[of.dtype]
+
+
 class OnDevice:
     """PyTorch tensors on a GPU: asynchronous, on PyTorch's current stream and allocator.
 
@@ -78,9 +87,7 @@ class OnDevice:
         self._scalars = tuple(
             (position, name) for position, name in enumerate(names) if name not in tensors
         )
-        self._new = tuple(
-            (a.name, a.shape, a.strides, arrays.torch_dtypes()[a.dtype]) for a in call.outputs
-        )
+        self._new = tuple(map(_form, call.outputs))
         self._arena = call.arena
         self._device = arrays.torch_device("cuda", ordinal)
         self._returned = tuple(o.value.name for o in fusion.outputs if o.alias_of is None)
@@ -88,6 +95,13 @@ class OnDevice:
             (o.value.name, fusion.inputs.index(o.alias_of))
             for o in fusion.outputs
             if o.alias_of is not None
+        )
+        self._spaces = tuple(
+            tuple(_form(made) for each in launch.workspaces if (made := scratch_of(each)))
+            for launch in call.launches
+        )
+        self._turns = tuple(
+            (tuple(map(_form, turn.made)), turn.done) for turn in turns_of(fusion, call)
         )
         self.recipe = self._recipe(call, None)
         self.sketch = None
@@ -123,58 +137,92 @@ class OnDevice:
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
         self._call = None
-        torch = self._torch
-        addresses: dict[str, int] = {}
-        for position, name in self._inputs:
-            tensor = inputs[position]
-            if tensor.requires_grad:
-                refuse_gradients(position)
-            addresses[name] = tensor.data_ptr()
+        addresses = self._addresses(inputs)
         made: dict[str, Any] = {}
         try:
-            for name, shape, strides, dtype in self._new:
-                if strides is None:
-                    tensor = torch.empty(shape, dtype=dtype, device=self._device)
-                else:
-                    tensor = torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
-                made[name] = tensor
-                addresses[name] = tensor.data_ptr()
-        except RuntimeError as failure:  # of the allocator, or of a size beyond all numbers
+            for form in self._new:
+                made[form[0]] = tensor = self._empty(*form)
+                addresses[form[0]] = tensor.data_ptr()
+        except DeviceError:
             made.clear()
-            raise self._no_room(name, math.prod(shape) * dtype.itemsize) from failure
+            raise
         if self._arena.offsets:
-            between = self._empty("what passes between kernels", self._arena.size, torch.uint8)
+            what, size = "what passes between kernels", (self._arena.size,)
+            between = self._empty(what, size, None, self._torch.uint8)
             start = between.data_ptr()
             addresses |= {name: start + offset for name, offset in self._arena.offsets}
         stream = current_stream(self._ordinal)
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
         # overlap, and what one of them wrote is no scratch for the next.
-        spaces = [self._scratch(loaded.workspaces, stream) for loaded in self._loaded]
-        for loaded, own in zip(self._loaded, spaces, strict=True):
-            for name, memory in own.items():
+        counters = self._counters(stream)
+        spaces = [{form[0]: self._empty(*form) for form in own} for own in self._spaces]
+        for loaded, own, zeroed in zip(self._loaded, spaces, counters, strict=True):
+            for name, memory in (own | zeroed).items():
                 addresses[name] = memory.data_ptr()
             loaded.start(addresses, scalars, stream)
         for name, position in self._aliased:
             inputs[position].copy_(made[name])
         return [made[name] for name in self._returned]
 
-    def _scratch(self, spaces: Sequence[Workspace], stream: int) -> dict[str, Any]:
-        """Scratch of one launch; the allocator reuses it in stream order once it is let go."""
-        kept = {}
-        for place, space in enumerate(spaces):
-            dtype = arrays.torch_dtypes()[space.dtype]
-            if not space.zeroed:
-                kept[space.name] = self._empty(space.name, space.elements, dtype)
-            else:
-                kept[space.name] = _counters(self._ordinal, place, space.elements, stream)
-        return kept
+    def consumed(self, inputs: list[Any]) -> list[Any]:
+        """The same for inputs that the caller needs no more: where tensors are large they leave the
+        list, and each launch gets its memory for itself, from what launches before it let go of.
+        """
+        if not self._turns:
+            return self(inputs)
+        self._call = None
+        addresses = self._addresses(inputs)
+        scalars = {name: inputs[position] for position, name in self._scalars}
+        held: dict[str, Any] = {name: inputs[position] for position, name in self._inputs}
+        inputs.clear()
+        stream = current_stream(self._ordinal)
+        # Counters are zeroed by kernels, of which none comes between launches that overlap.
+        counters = self._counters(stream)
+        for loaded, own, (made, done) in zip(self._loaded, counters, self._turns, strict=True):
+            try:
+                new = {form[0]: self._empty(*form) for form in made}
+            except DeviceError:
+                held.clear()
+                raise
+            addresses |= {name: memory.data_ptr() for name, memory in (own | new).items()}
+            held |= new
+            loaded.start(addresses, scalars, stream)
+            new.clear()
+            for name in done:
+                del held[name]
+        for name, position in self._aliased:
+            held[self._fusion.inputs[position].name].copy_(held[name])
+        return [held[name] for name in self._returned]
 
-    def _empty(self, name: str, elements: int, dtype: Any) -> Any:
+    def _addresses(self, inputs: Sequence[Any]) -> dict[str, int]:
+        """Where the tensors among the inputs are, by name."""
+        found: dict[str, int] = {}
+        for position, name in self._inputs:
+            tensor = inputs[position]
+            if tensor.requires_grad:
+                refuse_gradients(position)
+            found[name] = tensor.data_ptr()
+        return found
+
+    def _counters(self, stream: int) -> list[dict[str, Any]]:
+        """Arrival counters of each launch."""
+        return [
+            {
+                space.name: _counters(self._ordinal, place, space.elements, stream)
+                for place, space in enumerate(loaded.workspaces)
+                if space.zeroed
+            }
+            for loaded in self._loaded
+        ]
+
+    def _empty(self, name: str, shape: _Sizes, strides: _Sizes | None, dtype: Any) -> Any:
         try:
-            return self._torch.empty(elements, dtype=dtype, device=self._device)
-        except RuntimeError as failure:
-            raise self._no_room(name, elements * dtype.itemsize) from failure
+            if strides is None:
+                return self._torch.empty(shape, dtype=dtype, device=self._device)
+            return self._torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+        except RuntimeError as failure:  # of the allocator, or of a size beyond all numbers
+            raise self._no_room(name, math.prod(shape) * dtype.itemsize) from failure
 
     def _no_room(self, name: str, byte_count: int) -> DeviceError:
         what = f"{name}, which the call makes,"

@@ -27,7 +27,7 @@ from warpsmith.kernel.effects import (
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
-from warpsmith.kernel.tiles import TensorMap, TileDim
+from warpsmith.kernel.tiles import TensorMap, TileDim, map_of
 
 ELECTED = Symbol("elected", dtype=DataType.Bool)
 """True in the one thread of a block that asks for copies, arms barriers and initializes them."""
@@ -146,18 +146,8 @@ class TileCopy(Statement):
 
     def tensor_map(self, name: str) -> TensorMap:
         """The map by which the TMA unit finds the box."""
-        dims = tuple(reversed(self.dims))
-        return TensorMap(
-            name=name,
-            tensor=self.memory.name,
-            dtype=self.memory.dtype,
-            sizes=tuple(dim.size for dim in dims),
-            strides=tuple(dim.stride for dim in dims[1:]),
-            box=tuple(dim.length for dim in dims),
-            steps=tuple(dim.step for dim in dims),
-            swizzle=self.swizzle,
-            rounds=self.rounds,
-        )
+        found = map_of(self.memory, self.dims, self.swizzle)
+        return replace(found, name=name, rounds=self.rounds)
 
 
 @dataclass(frozen=True, slots=True)

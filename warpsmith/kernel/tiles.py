@@ -1,4 +1,4 @@
-"""Boxes of a tensor in global memory, and the maps by which the TMA unit finds them."""
+"""Boxes of a tensor in global memory, the maps by which the TMA unit finds them, and prefetches."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.effects import expression, plain
+from warpsmith.kernel.effects import Orders, expression, nested, plain
 from warpsmith.kernel.forms import Declared
+from warpsmith.kernel.nodes import Buffer, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,43 @@ class TensorMap:
     steps: tuple[int, ...]
     swizzle: int = 0
     rounds: bool = False
+
+
+def map_of(memory: Buffer, dims: tuple[TileDim, ...], swizzle: int) -> TensorMap:
+    """The map, without a name, by which the TMA unit finds a box of memory."""
+    fastest_first = tuple(reversed(dims))
+    return TensorMap(
+        name="",
+        tensor=memory.name,
+        dtype=memory.dtype,
+        sizes=tuple(dim.size for dim in fastest_first),
+        strides=tuple(dim.stride for dim in fastest_first[1:]),
+        box=tuple(dim.length for dim in fastest_first),
+        steps=tuple(dim.step for dim in fastest_first),
+        swizzle=swizzle,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchTile(Statement, orders=Orders.NOTHING):
+    """A box comes to the L2 before a copy brings it from there: `cp.async.bulk.prefetch.tensor`.
+
+    No result depends on it.
+
+    Attributes:
+        dims, swizzle: as of that copy, whose map it goes by.
+    """
+
+    words = "prefetch {memory.name}[{dims}]"
+
+    memory: Buffer = field(metadata=plain())
+    dims: tuple[TileDim, ...] = field(metadata=nested())
+    swizzle: int = field(default=0, metadata=plain())
+
+    @property
+    def tensor_map(self) -> TensorMap:
+        """The map, without a name."""
+        return map_of(self.memory, self.dims, self.swizzle)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from warpsmith.kernel.pipelines import (
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, PackRegisters
 from warpsmith.kernel.rings import AwaitCopies, CommitCopies
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
+from warpsmith.kernel.tiles import PrefetchTile
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
@@ -48,6 +49,7 @@ from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.pack_operands import pack_operands
+from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
@@ -170,6 +172,12 @@ PASSES = (
         "batch_levels",
         _always(batch_levels),
         "where splitting left steps without predicates, as few of them as there are",
+    ),
+    Pass(
+        "prefetch_tiles",
+        _always(prefetch_tiles),
+        "before its indices are named, with those of the copies",
+        makes=(PrefetchTile,),
     ),
     Pass(
         "multiply_divisions",

@@ -18,7 +18,6 @@ from warpsmith.ir.exprs import Precision
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import reductions
-from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.contraction import (
     check_equal_types,
     check_precision,
@@ -32,7 +31,7 @@ from warpsmith.ops.contraction import (
 from warpsmith.ops.elementwise import tensor_of
 from warpsmith.ops.promotion import converted_tensor, rounded
 from warpsmith.ops.reshape import reshape
-from warpsmith.ops.shape import expand, permute, squeeze
+from warpsmith.ops.shape import broadcast, expand, permute, squeeze
 from warpsmith.ops.subscripts import Label, parsed
 from warpsmith.ops.values import as_tensor, fusion_of
 
@@ -80,7 +79,7 @@ def einsum(
         )
     tensor = term.without_ones().arranged(subscripts.result)
     kept = term.without_ones().labels
-    tensor = add_axes(tensor, [label not in kept for label in subscripts.result])
+    tensor = _widened(tensor, [label not in kept for label in subscripts.result])
     return finished(_OP, tensor, dtype)
 
 
@@ -126,7 +125,7 @@ class _Term:
 
     def spread(self, order: Sequence[Label]) -> TensorView:
         """`arranged`, with 1 for the absent dimensions."""
-        return add_axes(self.arranged(order), [label not in self.labels for label in order])
+        return _widened(self.arranged(order), [label not in self.labels for label in order])
 
 
 def _paired(a: _Term, b: _Term, kept: frozenset[Label], precision: Precision) -> _Term:
@@ -211,6 +210,11 @@ def _joined(term: _Term, inner: Sequence[Label]) -> _Term:
     shape = [*extents[:start], integers.mul(*extents[start:end]), *extents[end:]]
     labels = (*order[: start + 1], *order[end:])
     return _Term(reshape(tensor, shape), labels, term.declared, term.made)
+
+
+def _widened(tensor: TensorView, flags: Sequence[bool]) -> TensorView:
+    """`broadcast`, which leaves to what reads it the value before it was rounded."""
+    return broadcast(tensor, flags) if any(flags) else tensor
 
 
 def _merged(first: Sequence[Label], second: Sequence[Label]) -> tuple[Label, ...]:

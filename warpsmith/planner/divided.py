@@ -8,13 +8,14 @@ k. What parts take at least says whether a plan with them is tried; its kernels'
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.part import Part
 from warpsmith.planner.decided import Decided
-from warpsmith.planner.prices import Planned
+from warpsmith.planner.prices import Planned, Prices
 from warpsmith.schedulers.matmul import heuristic as matmul
 from warpsmith.schedulers.matmul.candidates import FEW, ONE_RESULT
 from warpsmith.schedulers.problem import Problem
@@ -22,33 +23,41 @@ from warpsmith.schedulers.select import Candidate
 from warpsmith.schedulers.traffic import moved_us
 
 
-def divided(segments: Iterable[Planned], problem: Problem) -> Iterator[tuple[Decided, ...]]:
+def divided(
+    segments: Iterable[Planned], problem: Problem, prices: Prices
+) -> Iterator[tuple[Decided, ...]]:
     """Ways to divide a kernel on tensor cores, and all that are alike, that may be faster."""
-    kinds: dict[object, tuple[Candidate, Problem, set[int]]] = {}
+    kinds: dict[object, tuple[Planned, Candidate, set[int]]] = {}
     for planned in segments:
         share, candidate = planned.segment.share, planned.candidate
         if candidate is not None and candidate.scheduler == "matmul" and isinstance(share, Part):
-            known = candidate, planned.local(problem), set[int]()
+            known = planned, candidate, set[int]()
             _, _, numbers = kinds.setdefault(planned.segment.shape.key, known)
             for position in share.positions:
                 if isinstance(share.graph.operations[position], Matmul):
                     numbers.update(share.graph.made(position))
-    for candidate, local, numbers in kinds.values():
+    for planned, candidate, numbers in kinds.values():
         chosen = frozenset(numbers)
-        single, apart = _may_be_faster(candidate, local)
+        joined = partial(prices.us, planned, problem)
+        single, apart = _may_be_faster(candidate, planned.local(problem), joined)
         ways = [Decided(single=chosen)] * single + [Decided(apart=chosen)] * apart
         if ways:
             yield tuple(ways)
 
 
-def _may_be_faster(candidate: Candidate, problem: Problem) -> tuple[bool, bool]:
+def _may_be_faster(
+    candidate: Candidate, problem: Problem, joined: Callable[[], float]
+) -> tuple[bool, bool]:
     """Whether products alone may take less time than their kernel, where it has several; and
     whether they and a kernel that writes the results may, where it computes something behind them.
+
+    Args:
+        joined: tells how long their kernel takes.
     """
     fusion = candidate.fusion
-    works = matmul.works_of(fusion, problem)
-    work, count = works[0], works[0].products
-    if count == 1 and not any(work.epilogue):
+    work = matmul.works_of(fusion, problem)[0]
+    count = work.products
+    if count == 1 and not work.has_epilogue:
         return False, False
     both = [work]
     if 0 < work.m <= FEW:
@@ -56,7 +65,7 @@ def _may_be_faster(candidate: Candidate, problem: Problem) -> tuple[bool, bool]:
     alone = [
         replace(each, products=1, operations=0, draws=False, moved=ONE_RESULT) for each in both
     ]
-    joined, parts = (matmul.fastest_first(ways, problem)[0][1] for ways in (works, alone))
+    us, parts = joined(), matmul.fastest_first(alone, problem)[0][1]
     written = sum(problem.bytes_of(output.value) for output in fusion.outputs)
     apart = count * parts + moved_us(written, problem.target)
-    return count > 1 and count * parts < joined, any(work.epilogue) and apart < joined
+    return count > 1 and count * parts < us, work.has_epilogue and apart < us

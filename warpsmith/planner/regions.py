@@ -26,6 +26,14 @@ from warpsmith.schedulers.select import PERSISTENT
 GROUPS_ASKED = 8
 """Segments that a sink is tried in, before it gets one of its own: it keeps the time linear."""
 
+MOST_SINKS = 64
+"""Tensors that one segment writes at most, where sinks are joined one by one: each is asked for
+with all that are there, which would take time with the square of how many they are."""
+
+MOST_AGAIN = 64
+"""Operations that a segment computes of those that another one computes too: where each segment
+began with all that is before it, what they compute would grow with the square of the program."""
+
 
 def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> list[Segment]:
     """Segments that compute the sinks, in an order in which they can run.
@@ -149,9 +157,42 @@ def _first_cuts(
             given = made & wanted
             enough = given and segments.of([sink], cuts | given).can_be_scheduled
             found |= given if enough else made & between
+        found = _little_again(segments, sinks, region, found)
         if found == cuts:
             return cuts
         cuts = found
+
+
+def _little_again(
+    segments: Segments, sinks: Sequence[int], region: Sequence[int], cuts: frozenset[int]
+) -> frozenset[int]:
+    """Cuts, these among them, with which no segment computes many operations again."""
+    graph = segments.graph
+    computed: set[int] = set()
+    for sink in _all_sinks(segments, region, sinks, cuts):
+        positions = graph.slice([sink], cuts)
+        again = computed.intersection(positions)
+        if len(again) > MOST_AGAIN:
+            cuts |= {
+                _narrowest(graph, number, cuts)
+                for position in positions
+                if position not in again
+                for number in graph.sources(position)
+                if graph.maker.get(number) in again
+            }
+            positions = graph.slice([sink], cuts)
+        computed.update(positions)
+    return cuts
+
+
+def _narrowest(graph: Graph, number: int, cuts: Collection[int]) -> int:
+    """What a tensor is widened from, if that is computed here, else the tensor."""
+    while widens(graph.operations[graph.maker[number]]):
+        (source,) = graph.sources(graph.maker[number])
+        if source not in graph.maker or source in cuts:
+            break
+        number = source
+    return number
 
 
 def _enough_cuts(
@@ -273,7 +314,7 @@ def _merge_sinks(
         late = sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]
         if after in common and all(t in written for t in needed if home.get(t) == after):
             late.append(after)  # it writes what they have in common, and goes on with it
-        for place in late:
+        for place in (g for g in late if len(groups[g]) < MOST_SINKS):
             joined = [*groups[place], sink]
             if segments.go_together(joined) and segments.of(joined, cuts).can_be_scheduled:
                 break

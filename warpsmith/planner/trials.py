@@ -44,36 +44,46 @@ def faster(
     Args:
         plan: of what was decided; None where no scheduler takes a part of it in this call.
     """
-    best = plan(NOTHING)
-    assert best is not None, "there is always a plan"
+    first = plan(NOTHING)
+    assert first is not None, "there is always a plan"
+    best: Plan = first
     prices, decided, trials = prices or Prices(), NOTHING, 0
-    for ways in _proposals(offers, *best):
+
+    def one_of(ways: Iterable[Decided]) -> bool:
+        """Take the way that saves most, where one saves enough."""
+        nonlocal best, decided
         found: list[tuple[float, Decided, Plan]] = []
         for way in ways:
-            trial = plan(decided | way) if trials < MOST_TRIALS else None
-            trials += 1
+            trial = plan(decided | way)
             if trial is not None:
                 before, after = prices.both(best, trial)
                 found += [(before - after, way, trial)] if after * WORTH < before else []
         if found:
             _, way, best = max(found, key=lambda each: each[0])
             decided |= way
-    if joined := joins(offers.graph, best, decided, prices, WORTH):
-        way = decided | Decided(joined=joined)
-        trial = plan(way)
-        if trial is not None:
-            before, after = prices.both(best, trial)
-            decided = way if after * WORTH < before else decided
+        return bool(found)
+
+    def join() -> None:
+        joined = joins(offers.graph, best, decided, prices, WORTH)
+        one_of([Decided(joined=joined)] if joined else [])
+
+    join()
+    changed = False
+    for ways in _proposals(offers, *best, prices):
+        changed |= one_of(ways[: max(0, MOST_TRIALS - trials)])
+        trials += len(ways)
+    if changed:
+        join()
     return decided
 
 
 def _proposals(
-    offers: Offers, segments: Sequence[Planned], problem: Problem
+    offers: Offers, segments: Sequence[Planned], problem: Problem, prices: Prices
 ) -> Iterator[tuple[Decided, ...]]:
     """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
     save most comes first. What is alike is proposed together.
     """
-    yield from divided(segments, problem)
+    yield from divided(segments, problem, prices)
     shares = [(planned.segment, planned.segment.share) for planned in segments]
     parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
     stores = _Stores(offers, parts, problem)
@@ -87,7 +97,19 @@ def _proposals(
         # what blocks leave of sums is no tensor of the program
         writes = [t for t in planned.segment.writes if t.number in offers.graph.maker]
         if len(writes) > 1 and planned.candidate is not None and _is_scattered(planned, problem):
-            yield tuple(Decided(alone=frozenset((tensor.number,))) for tensor in writes)
+            sets = [frozenset((tensor.number,)) for tensor in writes]
+            across = _across(planned, problem)
+            several = [across] if 1 < len(across) < len(writes) else []
+            yield tuple(Decided(alone=numbers) for numbers in (*sets, *several))
+
+
+def _across(planned: Planned, problem: Problem) -> frozenset[int]:
+    """Numbers of what a kernel writes in sectors apart."""
+    assert planned.candidate is not None
+    names = traffic_of(planned.candidate, planned.local(problem)).across
+    local = (output.value.name for output in planned.candidate.fusion.outputs)
+    pairs = zip(planned.segment.writes, local, strict=True)
+    return frozenset(tensor.number for tensor, name in pairs if name in names)
 
 
 def _is_scattered(planned: Planned, problem: Problem) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 from warpsmith.ir import integers
@@ -65,8 +66,15 @@ def standing(
         places.append({**here, RANK: rank})
     named = {(s.symbol, s.value) for s in walk(kernel.body) if isinstance(s, Let)}
     lets: dict[Expr, Expr] = dict(named)
-    telling = {_open(e, lets) for s in _steps(kernel.body, synchronizing) for e in _operands(s)}
-    telling = {expr for expr in telling if not _names(expr).isdisjoint(places[0])}
+    differing = [name for name in places[0] if len({place[name] for place in places}) > 1]
+
+    @cache
+    def tells(expr: Expr) -> bool:
+        symbols = (node for node in expr.walk() if isinstance(node, Symbol))
+        return any(s.name in differing or (s in lets and tells(lets[s])) for s in symbols)
+
+    steps = _steps(kernel.body, synchronizing)
+    telling = {_open(e, lets) for s in steps for e in _operands(s) if tells(e)}
     if len(lets) < len(named):  # a name of two values is looked at no further
         telling.add(rank_in(kernel.launch))
     reached = [*sent, *_reached(kernel, known)]
@@ -124,7 +132,3 @@ def _value(expr: Expr, known: Mapping[str, int]) -> Expr:
     """The expression with what is known put in."""
     symbols = (node for node in expr.walk() if isinstance(node, Symbol) and node.name in known)
     return substitute(expr, {symbol: integers.index(known[symbol.name]) for symbol in symbols})
-
-
-def _names(expr: Expr) -> set[str]:
-    return {node.name for node in expr.walk() if isinstance(node, Symbol)}

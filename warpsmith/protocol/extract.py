@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
+from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.clusters import RANK, rank_of
 from warpsmith.kernel.elected import ELECTED_WARP
-from warpsmith.kernel.kernel import Kernel, Reciprocal, layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.reductions import Reduce, ScanElements
 from warpsmith.kernel.rings import ELECTED, InitBarriers
@@ -31,18 +30,6 @@ from warpsmith.protocol.steps import LANES
 from warpsmith.protocol.teams import Extents, Team, evaluated, labels, listed, sent_by, teams_of
 from warpsmith.protocol.walks import MOST_STEPS, TooLongError, walked
 from warpsmith.targets.family import WARP
-
-
-def launch_values(kernel: Kernel, values: Mapping[str, int], block: Extents) -> dict[str, int]:
-    """All that a block knows at its start: sizes, what launches derive from them, its index."""
-    known = dict(values)
-    for reciprocal in kernel.reciprocals:
-        magic, shift = Reciprocal.values(evaluate(reciprocal.divisor, known))
-        known |= {reciprocal.magic.name: magic, reciprocal.shift.name: shift}
-    for symbol, value in kernel.derived:
-        known.setdefault(symbol.name, evaluate(value, known))
-    known[RANK] = rank_of(block, kernel.launch.cluster)
-    return known | {kind.name: place for kind, place in zip(GRID_TYPES, block, strict=True)}
 
 
 def skeleton_of(

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from warpsmith.errors import ProtocolError
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.extract import skeleton_of
+from warpsmith.protocol.launched import launch_values
 from warpsmith.protocol.memory import check_shared
 from warpsmith.protocol.report import Told, error_of, history_of
 from warpsmith.protocol.resources import check_resources

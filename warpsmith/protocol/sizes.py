@@ -14,7 +14,7 @@ from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.rings import Begin
 from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.protocol.accesses import synchronizes
-from warpsmith.protocol.extract import launch_values
+from warpsmith.protocol.launched import launch_values
 from warpsmith.protocol.scalars import Scope, UnknownError
 
 LARGEST = 1 << 24

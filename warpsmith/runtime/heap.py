@@ -24,15 +24,16 @@ _DONTNEED = mmap.MADV_DONTNEED if hasattr(mmap, "MADV_DONTNEED") else 0
 def give_back() -> None:
     """Return to the system the pages of this thread's heap that are free in large pieces.
 
-    It takes as much from the heap as a heap holds, says that no page of it is needed, and frees it
-    again: a millisecond. What is allocated later has its pages then. Nothing happens where the C
-    library is not glibc.
+    It takes as much from the heap as all heaps have free, and a heap can hold, says that no page of
+    it is needed, and frees it again. What is allocated later has its pages then. Nothing happens
+    where the C library is not glibc.
     """
     libc = _glibc()
     if libc is None:
         return
     page = mmap.PAGESIZE
-    pieces = [libc.malloc(_PIECE) for _ in range(_HEAP // _PIECE)]
+    free = libc.mallinfo2().free if hasattr(libc, "mallinfo2") else _HEAP
+    pieces = [libc.malloc(_PIECE) for _ in range(min(free, _HEAP) // _PIECE)]
     for piece in pieces:
         if piece:
             start = -(-piece // page) * page
@@ -51,6 +52,16 @@ def trim() -> None:
         libc.malloc_trim(0)
 
 
+class _Info(ctypes.Structure):
+    """`struct mallinfo2` of glibc 2.33 and later: bytes of all heaps together."""
+
+    _fields_ = (
+        ("before", ctypes.c_size_t * 8),
+        ("free", ctypes.c_size_t),
+        ("end", ctypes.c_size_t),
+    )
+
+
 @cache
 def _glibc() -> ctypes.PyDLL | None:
     """The C library, None where it is another one. Calls keep Python's lock: each is short."""
@@ -62,5 +73,7 @@ def _glibc() -> ctypes.PyDLL | None:
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, (ctypes.c_size_t,)
     libc.free.restype, libc.free.argtypes = None, (ctypes.c_void_p,)
     libc.malloc_trim.argtypes = (ctypes.c_size_t,)
+    if hasattr(libc, "mallinfo2"):
+        libc.mallinfo2.restype = _Info
     libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return libc

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, with_values
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, with_values
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Own, Part, Read, at
@@ -22,9 +22,9 @@ from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
 from warpsmith.ops.broadcasting import add_axes, joined_axes
 from warpsmith.ops.factories import full, iota
-from warpsmith.ops.promotion import cast, converted, fresh_axes
+from warpsmith.ops.promotion import cast, cast_tensor, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
-from warpsmith.schedulers.chains import computed, renames
+from warpsmith.schedulers.chains import computed, few_of, is_of_product, renames
 
 MOST_SMALL = 2**28
 """Numbers below this are compared in 32 bits: few of them are added."""
@@ -123,17 +123,23 @@ def _rounded_before(fusion: Fusion, cast: Pointwise, part: Part) -> Part | None:
         inner, value = _before(value.definition, inner), value.definition.source
     if not isinstance(value, TensorView) or value.narrow is not dtype or inner is part:
         return None
-    made = value.definition
-    if not isinstance(made, Pointwise | Matmul):
+    if not isinstance(value.definition, Pointwise | Matmul):
         return None
+    return Part(_form_of(fusion, value, dtype), inner.places, inner.inside)
+
+
+def _form_of(fusion: Fusion, value: TensorView, dtype: DataType) -> TensorView:
+    """A value as it is stored, rounded: by the cast that is there, or by a new one."""
+    made = value.definition
+    assert made is not None
     for use in fusion.uses(value):
         if isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype is dtype:
             fusion.operations.remove(use)  # it may stand behind what is to read it
             fusion.insert_after(made, use)
-            return Part(use.output, inner.places, inner.inside)
+            return use.output
     stored = fusion.tensor(dtype, fresh_axes(value))
     fusion.insert_after(made, Pointwise("cast", (value,), stored))
-    return Part(stored, inner.places, inner.inside)
+    return stored
 
 
 def _of_both(outer: Part, inner: Part) -> Part:
@@ -146,9 +152,15 @@ def _of_both(outer: Part, inner: Part) -> Part:
 
 def _compute(fusion: Fusion, read: Read, computed: frozenset[TensorView]) -> None:
     """Compute what is read, at the places where it is, in front of what reads it."""
+    few = [few_of(source, read) for source in read.sources]
+    if max(few) >= 0:
+        for operation in [op for op in fusion.operations if isinstance(op, Pointwise | Matmul)]:
+            _as_stored(fusion, operation.output)  # what is made from here on is computed in front
     before = len(fusion.operations)
-    elsewhere = _Elsewhere(fusion, read, computed)
-    values = [elsewhere.element(part) for part in read.parts]
+    values = [
+        _Elsewhere(fusion, read, computed, most).element(part)
+        for part, most in zip(read.parts, few, strict=True)
+    ]
     dtype = read.output.dtype
     if all(value.dtype is dtype for value in values) and dtype.is_narrow:
         values = [*map(_before_rounding, values)]  # what is chosen is rounded once
@@ -174,6 +186,27 @@ def _is_only_result(move: Move) -> bool:
     return move.output.is_output and not (source.is_input or source.is_output)
 
 
+def _as_stored(fusion: Fusion, tensor: TensorView) -> TensorView:
+    """What a product stores: its result rounded, where its users know it so."""
+    if tensor.narrow is None or tensor.is_output or not is_of_product(tensor):
+        return tensor
+    return _form_of(fusion, tensor, tensor.narrow)
+
+
+def _own(read: Read, part: Part) -> TensorView | None:
+    """The source for loops over what is read, where each of its dimensions is read along one of
+    them, element by element, in their order; else None.
+    """
+    root = read.output.root
+    dims = [part.axis_at(d, len(root)) for d in range(part.source.rank)]
+    known = [k for k in dims if k is not None]
+    if len(known) < len(dims) or known != sorted(set(known)):
+        return None
+    if any(root[k].extent != a.extent for k, a in zip(known, part.source.shape_axes, strict=True)):
+        return None
+    return add_axes(part.source, [k not in known for k in range(len(root))])
+
+
 def _before_rounding(value: TensorView) -> TensorView:
     """What is rounded to fewer bits at last; the tensor itself where nothing is."""
     made = value.definition
@@ -189,6 +222,7 @@ class _Elsewhere:
     fusion: Fusion
     read: Read
     computed: frozenset[TensorView]
+    few: int
     _known: dict[Part, TensorView] = field(default_factory=dict)
 
     def element(self, part: Part) -> TensorView:
@@ -204,6 +238,12 @@ class _Elsewhere:
             return self.element(_before(made, part))
         if isinstance(made, Read) and made.is_one and not tensor.is_output:
             return self.element(_of_both(part, made.parts[0]))
+        stored = _as_stored(fusion, tensor) if self.few >= 0 else tensor
+        if stored is not tensor:
+            return cast_tensor(self._read(replace(part, source=stored)), tensor.dtype)
+        own = _own(self.read, part) if isinstance(made, Reduction) else None
+        if own is not None:
+            return own
         if isinstance(made, Pointwise) and tensor in self.computed:
             inputs = [
                 self.element(replace(part, source=v)) if isinstance(v, TensorView) else v

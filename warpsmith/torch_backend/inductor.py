@@ -78,8 +78,4 @@ def _compiled(
         yield from stretch
         return
 
-    def call(*arguments: Any) -> Sequence[Any]:
-        found: Sequence[Any] = run(list(arguments))
-        return found
-
-    yield Step(tuple(results), call, tuple(inputs), {}, single=False)
+    yield Step(tuple(results), run, tuple(inputs), {}, single=False)

@@ -14,6 +14,7 @@ from torch.fx import Node
 from warpsmith import knobs as knob_module
 from warpsmith.engine.executable import Executable, signature
 from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.lives import peak_of
 from warpsmith.errors import TorchCompileWarning
 from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.ir.exprs import Precision
@@ -133,10 +134,11 @@ class Program:
         self._last: tuple[Executable | None, list[Callable[[], Any]]] = (None, [])
         self._ready: Recent[tuple[object, ...], Ready] = Recent(PLANS)
 
-    def __call__(self, *values: Any) -> Sequence[Any]:
+    def __call__(self, values: list[Any]) -> Sequence[Any]:
+        """Results for values, which may leave the list as soon as they are read."""
         key = signature(values)
-        ready = self._ready.get(key) or self._ready.put(key, self._prepared(list(values)))
-        return ready(list(values))
+        ready = self._ready.get(key) or self._ready.put(key, self._prepared(values))
+        return ready(values)
 
     def _prepared(self, values: list[Any]) -> Ready:
         self._last = None, [_like(value) for value in values]
@@ -149,7 +151,7 @@ class Program:
             self._note(failure)
             return self._eager()
         if ready != executable.run:
-            return ready
+            return getattr(ready, "consumed", ready)
 
         def scoped(values: list[Any]) -> Sequence[Any]:
             with knob_module.within(self._knobs):
@@ -162,6 +164,13 @@ class Program:
         """The kernels of the last call that was planned; None where there are none."""
         executable, _ = self._last
         return None if executable is None else executable.last_plan
+
+    @property
+    def last_peak(self) -> int | None:
+        """Bytes that the last planned call held at most at one time, beside its arguments."""
+        executable, _ = self._last
+        call = self.last_plan
+        return None if executable is None or call is None else peak_of(executable.fusion, call)
 
     def example(self) -> list[Any] | None:
         """Arguments like those of the last call that was planned, of random numbers."""

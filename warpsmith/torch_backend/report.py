@@ -76,6 +76,7 @@ class RegionReport:
         kernels: of its last call; none before it was called, and none without a plan, as under
             `device="reference"`.
         failures: why calls ran in torch.
+        peak: bytes that its last call held at most at one time, beside its arguments.
         measured: microseconds of a call on the GPU, where they were asked for.
     """
 
@@ -83,6 +84,7 @@ class RegionReport:
     operations: Counter[str]
     kernels: tuple[Kernel, ...]
     failures: tuple[str, ...]
+    peak: int | None = None
     measured: float | None = None
 
     def lines(self) -> Iterator[str]:
@@ -92,6 +94,8 @@ class RegionReport:
         yield f"  region{times}: {sum(self.operations.values())} operations ({names}{more})"
         for kernel in self.kernels:
             yield f"    kernel {kernel.scheduler}, predicted {kernel.predicted:.3g} µs"
+        if self.peak is not None:
+            yield f"    memory {self.peak / 2**20:.3g} MiB at most, beside its arguments"
         if self.measured is not None:
             yield f"    measured {self.measured:.3g} µs"
         yield from (f"    runs in torch: {failure}" for failure in self.failures)
@@ -203,6 +207,7 @@ def _regions(record: Record, measure: bool) -> Iterator[RegionReport]:
             operations=Counter(shown(node) for node in members if counts(node)),
             kernels=tuple(_kernels(program)),
             failures=tuple(program.failures),
+            peak=program.last_peak,
             measured=_measured(program) if measure else None,
         )
 
@@ -236,7 +241,7 @@ def _measured(program: Program) -> float | None:
     for _ in range(3 + _RUNS):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        program(*values)
+        program(list(values))
         end.record()
         end.synchronize()
         times.append(1000 * start.elapsed_time(end))

@@ -20,6 +20,8 @@ class Step:
     Attributes:
         results: the nodes whose values it gives: one for `single`, else those of a list.
         args, kwargs: values in which nodes stand for theirs.
+        single: it gives one value; one that gives a list is called with a list of its arguments,
+            `args`, out of which it takes what it is done with.
     """
 
     results: tuple[Node, ...]
@@ -58,14 +60,18 @@ def boxed_function(
     unused = [node for node in inputs if node not in last and node not in kept]
     lines += [f"{text.names[node]} = None" for node in unused]
     for number, step in enumerate(steps):
+        read = [node for node in dict.fromkeys(step.reads()) if last[node] == number]
+        read = [node for node in read if node not in kept and node not in constants]
+        unread = [node for node in step.results if node not in last and node not in kept]
         call = text.call(step)
         names = [text.defined(node) for node in step.results]
-        made = names[0] if step.single else f"[{', '.join(names)}]"
-        lines.append(f"{made} = {call}")
-        dead = [node for node in dict.fromkeys(step.reads()) if last[node] == number]
-        dead += [node for node in step.results if node not in last]
-        gone = [node for node in dead if node not in kept and node not in constants]
-        lines += [f"{text.names[node]} = None" for node in gone]
+        gone = [f"{text.names[node]} = None" for node in read]
+        if step.single:
+            lines += [f"{names[0]} = {call}", *gone]
+        else:
+            box = text.value(list(step.args))
+            lines += [f"box = {box}", *gone, f"[{', '.join(names)}] = {call}", "box = None"]
+        lines += [f"{text.names[node]} = None" for node in unread]
     lines.append(f"return ({''.join(f'{text.value(each)}, ' for each in results)})")
     program = "def run(args):\n" + "".join(f"    {line}\n" for line in lines)
     exec(compile(program, "<warpsmith torch.compile>", "exec"), text.globals)
@@ -87,6 +93,8 @@ class _Text:
         return self.names.setdefault(node, f"v{len(self.names)}")
 
     def call(self, step: Step) -> str:
+        if not step.single:
+            return f"{self._constant(step.function)}(box)"
         arguments = [self.value(each) for each in step.args]
         arguments += [f"{name}={self.value(each)}" for name, each in step.kwargs.items()]
         return f"{self._constant(step.function)}({', '.join(arguments)})"

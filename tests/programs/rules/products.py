@@ -14,28 +14,48 @@ from tests.programs.bounds import Bounded
 from tests.programs.program import Dim, Program, Shape
 from tests.programs.rules.moves import broadcast, expand, moved, transpose
 from tests.programs.rules.pointwise import pointwise
+from tests.programs.rules.scalars import full
 from tests.programs.values import (
     Value,
     as_tensor,
     require,
 )
+from warpsmith.ir.dtypes import DataType
 
 _MOST_HELD = 2**24
 """Elements of an operand with all batches, about 128 MB of float64."""
 
 
-def _product(program: Program, equation: str, a: Value, b: Value, dims: Sequence[Dim]) -> Value:
+LOST = {"exact": 0.0, "tf32": 2.0**-10, "fast": 2.0**-12}
+"""What a precision may lose of a factor, or of a sum, relative."""
+
+
+def _product(
+    program: Program, equation: str, a: Value, b: Value, dims: Sequence[Dim], precision: str
+) -> Value:
     """Operands are read as they were rounded, or not: tensor cores take the rounded ones."""
-    require(a.dtype is b.dtype and a.dtype.is_float, "types")
+    require(a.dtype is b.dtype or (a.dtype.is_float8 and b.dtype.is_float8), "types")
+    wanted = a.dtype.compute if a.dtype.size == 1 else a.dtype
     given, kept = equation.split("->")
     extents = dict(zip(given.split(",")[0], a.wide.value.shape, strict=True))
     terms = math.prod(extents[letter] for letter in extents if letter not in kept)
     held = math.prod(program.shape(tuple(dims)))
     require(held <= _MOST_HELD, "too large to be computed in float64 here")
-    compute = a.dtype.compute
+    if not a.dtype.is_float:
+        whole = bounds.contracted_whole(equation, a.narrow(), b.narrow(), wanted)
+        return Value(wanted, tuple(dims), whole)
     parts = [_rounded_or_not(x) for x in (a, b)]
-    found = bounds.contracted(equation, *parts, compute, max(terms, 1))
-    return Value(a.dtype, tuple(dims), found)
+    found = bounds.contracted(equation, *parts, a.dtype.compute, max(terms, 1), LOST[precision])
+    return Value(wanted, tuple(dims), found)
+
+
+def _asked(x: Value, dtype: DataType | None) -> Value:
+    """The result in another type, rounded once; floats are read before that, integers as they are
+    cut off.
+    """
+    if dtype is None or dtype is x.dtype:
+        return x
+    return Value(dtype, x.dims, x.wide if dtype.is_float else bounds.converted(x.wide, dtype))
 
 
 def _rounded_or_not(x: Value) -> Bounded:
@@ -46,7 +66,13 @@ def _rounded_or_not(x: Value) -> Bounded:
     return Bounded(narrow.dtype, narrow.value, error)
 
 
-def matmul(program: Program, a: Any, b: Any) -> Value:
+def matmul(
+    program: Program,
+    a: Any,
+    b: Any,
+    dtype: DataType | None = None,
+    precision: str = "exact",
+) -> Value:
     first, second = as_tensor(a), as_tensor(b)
     require(bool(first.dims) and bool(second.dims), "dimensions")
     inner = second.dims[-2] if len(second.dims) > 1 else second.dims[-1]
@@ -69,58 +95,95 @@ def matmul(program: Program, a: Any, b: Any) -> Value:
     for x in wide:
         held = math.prod(program.shape((*batches, *x.dims[-2:])))
         require(held <= _MOST_HELD, "too large to be computed in float64 here")
-    found = [expand(program, x, Shape((*batches, *x.dims[-2:]))) for x in wide]
+    a, b = (expand(program, x, Shape((*batches, *x.dims[-2:]))) for x in wide)
     letters = "".join(chr(ord("a") + d) for d in range(len(batches)))
     dims = (*batches, first.dims[-2], second.dims[-1])
-    result = _product(program, f"{letters}xz,{letters}zy->{letters}xy", *found, dims)
+    result = _product(program, f"{letters}xz,{letters}zy->{letters}xy", a, b, dims, precision)
     if vector[0]:
         result = _squeeze_any(result, len(batches))
-    return _squeeze_any(result, len(result.dims) - 1) if vector[1] else result
+    return _asked(_squeeze_any(result, len(result.dims) - 1) if vector[1] else result, dtype)
 
 
 def _squeeze_any(x: Value, d: int) -> Value:
     return moved(x, [*x.dims[:d], *x.dims[d + 1 :]], lambda v: v.squeeze(d))
 
 
-def linear(program: Program, x: Any, weight: Any, bias: Any = None) -> Value:
+def linear(
+    program: Program,
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    dtype: DataType | None = None,
+    precision: str = "exact",
+) -> Value:
     first, second = as_tensor(x), as_tensor(weight)
     require(len(second.dims) <= 2, "weight")
     if len(second.dims) == 2:
         second = transpose(program, second)
-    result = matmul(program, first, second)
+    result = matmul(program, first, second, None, precision)
     if bias is None:
-        return result
+        return _asked(result, dtype)
     given = as_tensor(bias)
     require(given.dtype is result.dtype, "types")
     require(given.dims == as_tensor(weight).dims[:-1], "bias")
-    return pointwise(program, "add", result, given)
+    return _asked(pointwise(program, "add", result, given), dtype)
 
 
-def bmm(program: Program, a: Any, b: Any) -> Value:
+def bmm(program: Program, a: Any, b: Any, **options: Any) -> Value:
     require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 3, "three dimensions")
-    return matmul(program, a, b)
+    return matmul(program, a, b, **options)
 
 
-def addmm(program: Program, c: Any, a: Any, b: Any) -> Value:
+def addmm(program: Program, c: Any, a: Any, b: Any, **options: Any) -> Value:
     require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 2, "two dimensions")
-    return pointwise(program, "add", c, matmul(program, a, b))
+    return _added(program, c, a, b, **options)
 
 
-def baddbmm(program: Program, c: Any, a: Any, b: Any) -> Value:
-    return pointwise(program, "add", c, bmm(program, a, b))
+def baddbmm(program: Program, c: Any, a: Any, b: Any, **options: Any) -> Value:
+    require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 3, "three dimensions")
+    return _added(program, c, a, b, **options)
 
 
-def mv(program: Program, a: Any, b: Any) -> Value:
+def _added(
+    program: Program,
+    c: Any,
+    a: Any,
+    b: Any,
+    beta: Any = 1,
+    alpha: Any = 1,
+    dtype: DataType | None = None,
+    precision: str = "exact",
+) -> Value:
+    """A factor of 0 leaves out what it multiplies."""
+    made = matmul(program, a, b, None, precision)
+    require(as_tensor(c).dtype is made.dtype, "types")
+    second = pointwise(program, "mul", made, alpha) if alpha not in (0, 1) else made
+    if alpha == 0:
+        second = full(program, Shape(made.dims), 0, made.dtype)
+    if beta == 0:
+        return _asked(second, dtype)
+    first = pointwise(program, "mul", c, beta) if beta != 1 else c
+    return _asked(pointwise(program, "add", second, first), dtype)
+
+
+def mv(program: Program, a: Any, b: Any, dtype: DataType | None = None) -> Value:
     require([len(as_tensor(x).dims) for x in (a, b)] == [2, 1], "a matrix and a vector")
-    return matmul(program, a, b)
+    return matmul(program, a, b, dtype)
 
 
-def dot(program: Program, a: Any, b: Any) -> Value:
+def dot(program: Program, a: Any, b: Any, dtype: DataType | None = None) -> Value:
     require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 1, "vectors")
-    return matmul(program, a, b)
+    return matmul(program, a, b, dtype)
 
 
-def einsum(program: Program, equation: str, a: Any, b: Any) -> Value:
+def einsum(
+    program: Program,
+    equation: str,
+    a: Any,
+    b: Any,
+    dtype: DataType | None = None,
+    precision: str = "exact",
+) -> Value:
     """Of two operands without dimensions of 1, each letter in two of the three places."""
     first, second = as_tensor(a), as_tensor(b)
     given, kept = equation.split("->")
@@ -135,4 +198,5 @@ def einsum(program: Program, equation: str, a: Any, b: Any) -> Value:
     require(any(letter not in kept for letter in dims), "nothing is summed")
     held = math.prod(program.shape(tuple(dims.values())))
     require(held <= _MOST_HELD, "too large to be computed in float64 here")
-    return _product(program, equation, first, second, [dims[letter] for letter in kept])
+    made = _product(program, equation, first, second, [dims[x] for x in kept], precision)
+    return _asked(made, dtype)

@@ -102,6 +102,14 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "multicast of a": {"tile": (64, 64, 64), "chunk": 64, "blocks": 4, "cluster": (1, 2)},
     "multicast of b": {"tile": (64, 64, 64), "chunk": 32, "blocks": 4, "cluster": (2, 1)},
     "turns": {"tile": (64, 64, 64), "chunk": 32, "blocks": 2, "stages": 4, "ping_pong": 2},
+    "turns with a stage for each chunk": {
+        "tile": (64, 96, 64),
+        "chunk": 32,
+        "blocks": 2,
+        "stages": 4,
+        "ping_pong": 2,
+        "load_stages": 3,
+    },
     "turns of 128 rows": {
         "tile": (128, 96, 64),
         "chunk": 32,
@@ -145,6 +153,32 @@ def test_results_before_and_after_have_pipelines_of_their_own(
     close(floats, wanted, K)
     close(turned, wanted.T, K)
     assert len(re.findall("'T\\d+'", said.split("staged=")[1].split(")")[0])) == 3
+
+
+def test_what_is_loaded_once_and_read_by_several(made: tuple[list[Array], Array]) -> None:
+    """The gradients of a gated unit: both follow one product, and need the gate three times. Its
+    readers were refused each by the place of the others (WS0262), and a kernel came behind.
+    """
+    (x, weight, _, gate, _), _ = made
+    other = values((M, N), 6)
+
+    def body(ops: Any, a: Any, b: Any, g: Any, up: Any) -> Any:
+        product = ops.linear(a, b)
+        share = ops.sigmoid(g)
+        inside = ops.mul(share, ops.add(1, ops.mul(g, ops.sub(1, share))))
+        of_gate = ops.mul(ops.mul(product, up), inside)
+        return tuple(
+            ops.cast(t, DataType.Float) for t in (of_gate, ops.mul(product, ops.mul(g, share)))
+        )
+
+    (of_gate, of_up), said = of([x, weight, gate, other], body)
+    product, share = (wide(x) @ wide(weight).T), 1 / (1 + np.exp(-wide(gate)))
+    inside = share * (1 + wide(gate) * (1 - share))
+    for found, factor in ((of_gate, wide(other) * inside), (of_up, wide(gate) * share)):
+        wanted = product * factor
+        rounded = 2.0**-8 * np.abs(wanted)  # the product is rounded to bfloat16
+        assert np.max(np.abs(found - wanted) - rounded) < 1e-3
+    assert "loaded=('T2', 'T3')" in said
 
 
 def test_a_residual_is_added_to_in_place(made: tuple[list[Array], Array]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from warpsmith import DataType, FusionDefinition
 from warpsmith.schedulers.matmul import applicability
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, candidates, choose, product_of
-from warpsmith.schedulers.matmul.memory import beside, box_refusal
+from warpsmith.schedulers.matmul.memory import Beside, beside, box_refusal
 from warpsmith.schedulers.matmul.shape import shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import Candidate, refusals, select
@@ -164,3 +164,25 @@ def test_what_has_no_tiles_in_words() -> None:
         applicability.refusal(fd.fusion, H200)
         == "T0, an operand of its product, has 6 dimensions apart"
     )
+
+
+def test_chunks_that_are_loaded_fill_the_memory_that_no_stage_of_operands_fits_into() -> None:
+    """A residual's and a bias's: two at least, and all of a tile where there is room."""
+    moved = Beside(
+        loaded=("r", "b"), staged=("y",), out=2, planes=(2,), column=2, widest=2, pairs=("r", "b")
+    )
+    empty = Problem(values={}, alignment={}, target=H200)
+    most = H200.family.limits.block_shared
+    depths = set()
+    for params in candidates(8192, 8192, empty, moved=moved, epilogue=True):
+        rows, columns, _ = params.tile
+        if params.splits > 1 or not params.chunk:
+            continue
+        loads = rows * params.chunk * 2 + 128  # the bias's own 128 bytes hold up to 64 columns
+        stores = (params.ping_pong or 1) * params.store_stages * rows * params.chunk * 2
+        taken = params.stages * (rows + columns) * 128 + params.load_stages * loads + stores
+        assert taken + 1024 <= most
+        whole = params.load_stages == max(columns // params.chunk, 2)
+        assert whole or taken + 1024 + loads + 128 > most
+        depths.add(params.load_stages)
+    assert {2, 4, 7} <= depths

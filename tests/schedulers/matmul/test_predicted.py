@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import lines_touched
 from warpsmith.schedulers.matmul.words import shortly
 from warpsmith.schedulers.problem import Problem
@@ -61,3 +63,33 @@ def test_no_groups_take_turns_where_a_block_has_one_tile(m: int, n: int, k: int)
         )
         assert not any(few)
         assert any(params.ping_pong for params, _ in ranked) == some
+
+
+BESIDE = Beside(
+    loaded=("b", "r"), staged=("y",), out=2, planes=(2,), column=2, widest=2, pairs=("b", "r")
+)
+"""A bias and a residual, and one result, all of 16 bits."""
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "us"),
+    [(2048, 4096, 4096, 6), (4096, 14336, 4096, 17), (8192, 8192, 8192, 63)],
+)
+def test_a_bias_and_a_residual_add_about_what_they_were_timed_to(
+    m: int, n: int, k: int, us: float
+) -> None:
+    """On an H200, as chosen then; without their bytes two operations alone would add half."""
+    problem = Problem(values={}, alignment={}, target=H200)
+    plain = heuristic.Work(m=m, n=n, k=k).ranked(problem)[0][1]
+    more = heuristic.Work(m=m, n=n, k=k, operations=2, moved=BESIDE).ranked(problem)[0][1]
+    assert more - plain == pytest.approx(us, rel=0.42)
+
+
+def test_narrow_chunks_touch_a_line_of_the_l2_for_each_row() -> None:
+    """Of 64 columns of 16 bits each byte counts once, of 32 twice, of 16 four times."""
+    problem = Problem(values={}, alignment={}, target=H200)
+    work = heuristic.Work(m=2048, n=2048, k=256, moved=BESIDE)
+    wide = next(p for p, _ in work.ranked(problem) if p.chunk == 64 and not p.ping_pong)
+    times = {chunk: work.predicted(replace(wide, chunk=chunk), H200) for chunk in (64, 32, 16)}
+    assert times[32] > times[64]
+    assert times[16] - times[32] == pytest.approx(2 * (times[32] - times[64]))

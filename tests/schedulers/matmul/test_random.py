@@ -69,7 +69,7 @@ def test_dropout_and_a_residual_are_one_kernel(
 
 
 def test_what_is_drawn_leaves_registers_for_chunks_of_few_columns() -> None:
-    moved = Beside(loaded=("r",), staged=("y",), out=2, each=2, widest=2)
+    moved = Beside(loaded=("r",), staged=("y",), out=2, planes=(2,), widest=2)
     problem = Problem(values={}, alignment={}, target=H200)
     work = Work(m=4096, n=14336, k=4096, operations=24, moved=moved)
 

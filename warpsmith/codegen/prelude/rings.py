@@ -250,6 +250,23 @@ __device__ __forceinline__ void ws_tensor_store(
     return text
 
 
+def _tensor_prefetches() -> str:
+    """Boxes of one to five dimensions that come to the L2, coordinates fastest first."""
+    text = ""
+    for rank in range(1, 6):
+        names = [f"c{d}" for d in range(rank)]
+        parameters = ", ".join(f"int {name}" for name in names)
+        operands = ", ".join(f'"r"({name})' for name in names)
+        places = ", ".join(f"%{d + 1}" for d in range(rank))
+        text += f"""
+__device__ __forceinline__ void ws_tensor_prefetch(const ws_tensor_map& map, {parameters}) {{
+    asm volatile("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [%0, {{{places}}}];"
+                 :: "l"(&map), {operands} : "memory");
+}}
+"""
+    return text
+
+
 RINGS = (
     Piece(name="address", needs=(), text=_ADDRESS),
     Piece(name="elect", needs=("address",), text=_ELECT),
@@ -261,4 +278,5 @@ RINGS = (
     Piece(name="bulk", needs=("address",), text=_BULK),
     Piece(name="bulk_groups", needs=(), text=_BULK_GROUPS),
     Piece(name="tensor", needs=("address",), text=_tensor_copies()),
+    Piece(name="prefetch", needs=("tensor",), text=_tensor_prefetches()),
 )

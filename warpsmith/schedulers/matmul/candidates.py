@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
@@ -99,7 +100,8 @@ CHUNK_BYTES = 128
 swizzle permutes."""
 
 CHUNK_STAGES = 2
-"""Of the pipelines that load and store chunks."""
+"""Of the pipelines that load and store chunks, at least: memory that no stage of the operands fits
+into holds more that are loaded, so that those of a tile wait for nothing behind its product."""
 
 ONE_RESULT = Beside(staged=("",), out=2, widest=2)
 """One result of 16 bits, and nothing beside it."""
@@ -157,6 +159,7 @@ def candidates(
     narrow = {((rows, few), lines): SPLITS for lines in deep for rows in heights}
     forms = _forms({**wide, **narrow}, turns=not swapped and not held)
     share = 1 if prologue is None else prologue.share
+    group_of = cache(_group)
     for turns, (rows, columns), lines, cluster, splits in forms:
         held_columns = products * columns
         if held_columns > MOST_COLUMNS or splits > 1 < products:
@@ -197,17 +200,24 @@ def candidates(
         if ahead < FEWEST_STAGES:
             continue
         loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())
+        chunks = CHUNK_STAGES
+        if loaded and own // chunk > CHUNK_STAGES:
+            room, stage = _room(
+                (rows, held_columns), limits, chunk, joined, turns or 1, moved, lines, share
+            )
+            more = (room - ahead * stage) // moved.loaded_size(rows, chunk)
+            chunks = min(CHUNK_STAGES + more, own // chunk)
         yield MatmulParams(
             tile=(rows, columns, lines * DEPTH_BYTES // element),
             lines=lines,
             swapped=swapped,
             stages=ahead,
             chunk=chunk,
-            load_stages=CHUNK_STAGES if loaded else 0,
+            load_stages=chunks if loaded else 0,
             store_stages=CHUNK_STAGES if staged else 0,
             loaded=loaded,
             staged=staged,
-            group=_group(_tiles(along[0], cluster[0])),
+            group=group_of(_tiles(along[0], cluster[0])),
             blocks=blocks * problem.target.teams(blocks),
             pairs=tuple(name for name in moved.pairs if name not in staged),
             cluster=cluster,
@@ -290,11 +300,25 @@ def stages(
         moved: what is loaded and stored in chunks.
         share: bytes that are loaded for each byte of the first operand.
     """
+    room, stage = _room(tile, limits, chunk, joined, places, moved, lines, share)
+    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+
+
+def _room(
+    tile: tuple[int, ...],
+    limits: Limits,
+    chunk: int,
+    joined: int,
+    places: int,
+    moved: Beside,
+    lines: int,
+    share: float,
+) -> tuple[int, int]:
+    """Bytes that are left for stages of the operands, and those of one; given as to `stages`."""
     rows, columns = tile[:2]
     chunks = CHUNK_STAGES * moved.size(rows, chunk, places) if chunk else 0
     room = limits.block_shared - BARRIER_BYTES - chunks - 2 * rows * joined * SUM_BYTES
-    stage = math.ceil(rows * share + columns) * lines * DEPTH_BYTES
-    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+    return room, math.ceil(rows * share + columns) * lines * DEPTH_BYTES
 
 
 def _chunks(columns: int, moved: Beside) -> list[int]:

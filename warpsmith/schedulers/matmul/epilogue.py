@@ -166,12 +166,14 @@ class Epilogue:
         for output, staged in self.staged.items():
             inline_at(output, at + 1, selected_tensors=[staged])
         results = {cached.register for cached in self.caches if cached.memory in self.staged}
-        whole = [*self.loaded, *(t for t in computed if t in results)]
+        whole = [t for t in computed if t in results]
         if whole:
             inline_at(last, at + 3, selected_tensors=whole)
-        inside = [t for t in computed if not t.is_output and t not in whole]
+        inside = [t for t in computed if not (t.is_output or t in results or t in self.loaded)]
         if inside:
             inline_most(Fusion.of(last), inside)
+        if self.loaded:  # behind those that read one: its loop would hold them, one before another
+            inline_at(last, at + 3, selected_tensors=list(self.loaded))
         inline_at(last, self.params.outer, selected_tensors=sums)
 
 

@@ -20,7 +20,12 @@ from warpsmith.schedulers.matmul.candidates import (
     in_parts,
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, unsupported_sizes
-from warpsmith.schedulers.matmul.model import counted_tiles, lines_touched, predicted_us
+from warpsmith.schedulers.matmul.model import (
+    L2_LINE,
+    counted_tiles,
+    lines_touched,
+    predicted_us,
+)
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
@@ -85,9 +90,9 @@ class Work:
     prologue: Prologue | None = None
 
     @property
-    def epilogue(self) -> tuple[int, int, int]:
-        """Operations, and bytes that the TMA unit and that threads load, for each element."""
-        return self.operations, self.moved.each, self.moved.by_threads
+    def has_epilogue(self) -> bool:
+        """Whether anything is computed or loaded behind the products."""
+        return bool(self.operations or self.moved.planes or self.moved.by_threads)
 
     @property
     def stored(self) -> tuple[int, int]:
@@ -109,8 +114,9 @@ class Work:
                 (2 * self.groups + 2 if params.ping_pong else self.groups) * params.tile[0] // 2
             )
         sizes = (self.m + halves, self.n, self.k)
-        operations, ahead, by_threads = self.epilogue
-        epilogue = (operations, ahead if params.chunk else 0, by_threads)
+        planes = self.moved.planes if params.chunk else ()
+        lines = sum(max(size, L2_LINE // params.chunk) for size in planes)
+        epilogue = (self.operations, lines, self.moved.by_threads)
         counts = self.products, self.prologue
         return predicted_us(params, *sizes, target, self.batches, touched, epilogue, edges, *counts)
 
@@ -125,7 +131,7 @@ class Work:
             swapped=self.swapped,
             element=self.element,
             moved=self.moved,
-            epilogue=grouped or any(self.epilogue),  # searches take registers, too
+            epilogue=grouped or self.has_epilogue,  # searches take registers, too
             draws=self.draws,
             products=self.products,
             carried=self.carried,

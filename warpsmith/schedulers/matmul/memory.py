@@ -30,6 +30,9 @@ from warpsmith.targets.atoms import ROWS
 TMA_BYTES = 16
 """What addresses and strides of the TMA unit's copies are multiples of (PTX ISA)."""
 
+PLACE = 128
+"""What the place of a copy through a tensor map is a multiple of (PTX ISA)."""
+
 PAIR = vector(FRAGMENTS[ROWS], MemoryLayout(Layout.row_major((ROWS, 8)), size=1))
 """Neighbouring columns of a product that a thread holds."""
 
@@ -98,7 +101,7 @@ class Beside:
         staged: names of the outputs that it stores from there.
         pairs: names of the tensors that threads could access two columns of at once.
         out: bytes of an element in all chunks that are stored.
-        each: bytes of an element in those that are loaded and have rows and columns.
+        planes: bytes of an element of each that is loaded and has rows and columns.
         row: bytes of a row in those that have no columns.
         column: bytes of a column in those that have no rows.
         widest: bytes of the longest element in any chunk.
@@ -109,11 +112,16 @@ class Beside:
     staged: tuple[str, ...] = ()
     pairs: tuple[str, ...] = ()
     out: int = 0
-    each: int = 0
+    planes: tuple[int, ...] = ()
     row: int = 0
     column: int = 0
     widest: int = 0
     by_threads: int = 0
+
+    @property
+    def each(self) -> int:
+        """Bytes of an element in all chunks that are loaded and have rows and columns."""
+        return sum(self.planes)
 
     def size(self, rows: int, columns: int, places: int = 1) -> int:
         """Bytes of a stage of all chunks, for tiles of so many rows, of which some are staged in as
@@ -121,6 +129,12 @@ class Beside:
         """
         whole = rows * columns * (self.each + places * self.out)
         return whole + rows * self.row + columns * self.column
+
+    def loaded_size(self, rows: int, columns: int) -> int:
+        """Bytes of a stage of the chunks that are loaded, each from a multiple of `PLACE` on."""
+        vectors = len(self.loaded) - len(self.planes)
+        whole = sum(-(-rows * columns * size // PLACE) * PLACE for size in self.planes)
+        return whole + rows * self.row + columns * self.column + vectors * PLACE
 
 
 def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> Beside:
@@ -141,18 +155,18 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
     boxes = [memory for memory, fits in moved.items() if fits]
     written = {output.value for output in fusion.outputs}
 
-    def total(rows: bool, columns: bool, stored: bool = False) -> int:
+    def sizes(rows: bool, columns: bool, stored: bool = False) -> tuple[int, ...]:
         chosen = (m for m in boxes if (m in written) == stored and has[m] == (rows, columns))
-        return sum(m.dtype.size for m in chosen)
+        return tuple(m.dtype.size for m in chosen)
 
     return Beside(
         loaded=tuple(memory.name for memory in boxes if memory not in written),
         staged=tuple(memory.name for memory in boxes if memory in written),
         pairs=_pairs(fusion, product, shape, problem),
-        out=total(True, True, stored=True),
-        each=total(True, True),
-        row=total(True, False),
-        column=total(False, True),
+        out=sum(sizes(True, True, stored=True)),
+        planes=sizes(True, True),
+        row=sum(sizes(True, False)),
+        column=sum(sizes(False, True)),
         widest=max((memory.dtype.size for memory in boxes), default=0),
         by_threads=sum(
             m.dtype.size for m in moved if not (moved[m] or m in written) and all(has[m])

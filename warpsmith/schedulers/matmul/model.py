@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from warpsmith.layouts.banks import BANK_BYTES, BANKS
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.targets.family import WARP
@@ -85,27 +84,26 @@ EPILOGUE_MEMORY_SHARE = 0.109
 """Of the memory's rate, at which threads of an epilogue load: a residual of 2 bytes an element adds
 230 us to that product."""
 
-CHUNK_SHARE = 0.5
-"""Of the clocks of shared memory, in which chunks that the TMA unit brings ahead are written and
-read: estimated. A bias and a residual are so predicted to add 5 us to 2048 x 4096 x 4096, 8 to 4096
-x 14336 x 4096 and 53 to 8192 x 8192 x 8192; they add 6, 17 and 63."""
-
 
 def epilogue_us(
     elements: int, epilogue: tuple[int, int, int], groups: int, target: Target
 ) -> tuple[float, float]:
     """Microseconds that what a product's threads compute, and what they load, adds to it.
 
+    Chunks that the TMA unit loads take as long as the lines that they touch. A bias and a residual
+    are so predicted to add 5 us to 2048 x 4096 x 4096, 10 to 4096 x 14336 x 4096 and 46 to 8192 x
+    8192 x 8192; they added 6, 17 and 63, before the L2 was asked for chunks ahead.
+
     Args:
         epilogue: as of `predicted_us`.
         groups: warp groups of a block that have it at a time.
     """
-    operations, ahead, by_threads = epilogue
+    operations, lines, by_threads = epilogue
     share = EPILOGUE_ISSUE_SHARE * min(groups, EPILOGUE_GROUPS)
     issued = share * WARP * target.sm_issues * target.sm_count
-    shared = CHUNK_SHARE * BANKS * BANK_BYTES * target.rates.clock * target.sm_count
+    brought = SM_SHARE * target.rates.sm_load * target.sm_count
     loaded = by_threads / (EPILOGUE_MEMORY_SHARE * target.rates.memory)
-    return elements * (operations / issued + 2 * ahead / shared), elements * loaded
+    return elements * (operations / issued + lines / brought), elements * loaded
 
 
 PROLOGUE_ISSUE_SHARE = 0.5
@@ -142,8 +140,8 @@ def predicted_us(
 
     Args:
         touched: as of `lines_touched`, of a's boxes and of b's.
-        epilogue: operations, and bytes that the TMA unit and that threads load, for each element
-            of the result.
+        epilogue: operations, bytes of the lines of the L2 that chunks touch which the TMA unit
+            loads, and bytes that threads load, for each element of the result.
         edges: bytes that lie together of a's tiles, and of b's.
         prologue: what a's tiles take, where they are computed.
     """

@@ -20,7 +20,8 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.pipelines import with_contents
 from warpsmith.protocol.accesses import divisions
 from warpsmith.protocol.clusters import runs_together
-from warpsmith.protocol.extract import launch_values, skeleton_of
+from warpsmith.protocol.extract import skeleton_of
+from warpsmith.protocol.launched import launch_values
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.memory import check_shared
 from warpsmith.protocol.numbers import Prepared

@@ -1,0 +1,56 @@
+"""What kernels compute together, and what is asked of schedulers, grows as the program does."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from tests.planner.test_plans import planned
+from warpsmith import ops
+from warpsmith.ir.part import Part
+from warpsmith.planner import regions
+from warpsmith.planner import segment as segments
+
+FLOATS = np.zeros((32, 64), np.float32)
+
+
+def balanced(steps: int) -> Any:
+    """Rows and columns divided by their sums in turn: all before a sum may be computed for it."""
+
+    def program(x: Any) -> Any:
+        for step in range(steps):
+            x = x / ops.sum(x, step % 2, keepdim=True)
+        return x
+
+    return program
+
+
+def computed(steps: int) -> list[int]:
+    """Operations of each kernel."""
+    shares = [each.segment.share for each in planned(balanced(steps), FLOATS)]
+    return [len(share.positions) for share in shares if isinstance(share, Part)]
+
+
+def test_kernels_compute_little_of_what_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regions, "MOST_AGAIN", 16)
+    short, long = computed(20), computed(40)
+    assert max(long) <= 16 + 8
+    assert max(long) == max(short), "kernels of either reach the limit"
+    assert sum(long) < 2.5 * sum(short)
+
+
+def many_sums(x: Any) -> Any:
+    return tuple(ops.sum(ops.exp(x) * (k + 1.0), k % 2) for k in range(24))
+
+
+def test_sinks_are_joined_in_groups_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is asked of schedulers nothing writes more than a group may."""
+    monkeypatch.setattr(regions, "MOST_SINKS", 5)
+    with mock.patch.object(segments, "refusals", wraps=segments.refusals) as asked:
+        made = planned(many_sums, FLOATS)
+    assert sorted(len(each.segment.writes) for each in made) == [2, 2, 5, 5, 5, 5]
+    sizes = [len(call.args[0].outputs) for call in asked.call_args_list]
+    assert max(size for size in sizes if size < 24) == 5  # of 24 it is asked once, whole

@@ -1,0 +1,86 @@
+"""When the memory of a call is in use: from the first launch that touches it to the last.
+
+A call of small tensors gets all its memory at once, which takes the host least. One of large
+tensors gets it launch by launch, in turns, and lets go of what no later launch touches: of what it
+made for itself, and of arguments that nobody else holds. So it holds what is in use at the same
+time, and not the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warpsmith.engine.launches import Allocation, CallPlan, Workspace
+from warpsmith.ir.fusion import Fusion
+
+LARGE = 16 << 20
+"""Bytes of results and of what passes between kernels, from which on a call takes turns.
+
+What runs on smaller ones is often bound by the host, for which one piece of memory is less work.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What happens to memory around one launch.
+
+    Attributes:
+        made: what no launch before it touches, in order.
+        done: names of what no launch behind it touches.
+    """
+
+    made: tuple[Allocation, ...]
+    done: tuple[str, ...]
+
+
+def takes_turns(call: CallPlan) -> bool:
+    """Whether a call gets its memory launch by launch, where its caller lets it."""
+    size = sum(each.bytes for each in call.outputs) + call.arena.size
+    return len(call.launches) > 1 and size >= LARGE
+
+
+def turns_of(fusion: Fusion, call: CallPlan) -> tuple[Turn, ...]:
+    """A turn for each launch of a call that takes turns; none of another."""
+    if not takes_turns(call):
+        return ()
+    given = [tensor.name for tensor in fusion.input_tensors]
+    kept = {output.value.name for output in fusion.outputs}
+    kept |= {output.alias_of.name for output in fusion.outputs if output.alias_of is not None}
+    first: dict[str, int] = {}
+    last = dict.fromkeys(given, 0)
+    for number, launch in enumerate(call.launches):
+        for name in (*launch.pointers, *(each.tensor for each in launch.maps)):
+            first.setdefault(name, number)
+            last[name] = number
+    between = [each for each in call.temporaries if each.name in first]
+    scratch = [[s for w in launch.workspaces if (s := scratch_of(w))] for launch in call.launches]
+    made = [list(each) for each in scratch]
+    for each in (*call.outputs, *between):
+        made[first.get(each.name, 0)].append(each)
+    done = [[each.name for each in own] for own in scratch]
+    for name in dict.fromkeys((*given, *(each.name for each in between))):
+        if name not in kept:
+            done[last[name]].append(name)
+    return tuple(Turn(tuple(m), tuple(d)) for m, d in zip(made, done, strict=True))
+
+
+def peak_of(fusion: Fusion, call: CallPlan) -> int:
+    """Bytes that a call holds at most at one time, beside its arguments."""
+    turns = turns_of(fusion, call)
+    if not turns:
+        spaces = (scratch_of(space) for launch in call.launches for space in launch.workspaces)
+        made = (*call.outputs, *(space for space in spaces if space))
+        return call.arena.size + sum(each.bytes for each in made)
+    sizes: dict[str, int] = {}
+    most = 0
+    for turn in turns:
+        sizes |= {each.name: each.bytes for each in turn.made}
+        most = max(most, sum(sizes.values()))
+        for name in turn.done:
+            sizes.pop(name, None)  # it may be an argument
+    return most
+
+
+def scratch_of(space: Workspace) -> Allocation | None:
+    """A workspace as memory for one launch; None of counters, which calls share."""
+    return None if space.zeroed else Allocation(space.name, space.dtype, (space.elements,), None)

@@ -1,0 +1,76 @@
+"""Variants of a kernel, of which the one that spills least is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+
+from warpsmith.engine.compiled import CompiledKernel
+from warpsmith.engine.emitted import cause
+from warpsmith.planner.segment import Segment
+from warpsmith.runtime.turns import begun_beside, cores, given_up, held
+from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.select import Candidate, Params, without_full_passes
+from warpsmith.targets.target import Target
+
+FEW_REGISTERS, MANY_ELEMENTS = 128, 32
+"""Registers of a thread, and elements of rows that it has in them. With so few and so many, and
+several rows of threads in a block, kernels that multiply are taken to spill: of 22 LayerNorms
+backward 3 are like that, and 2 of these spill (NVRTC 13.0)."""
+
+MANY_CORES = 8
+"""With fewer, a variant that may not be needed takes time of what is."""
+
+
+def fewest_spills(
+    candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel], part: Segment
+) -> CompiledKernel:
+    """The kernel of these parameters: one that spills masks last passes alone, and then divides
+    where another would multiply, if that spills less. The candidate is made of the `part`.
+
+    Where that is likely, and cores are many, one that divides is begun while NVRTC has the first.
+    """
+
+    def compiled(params: Params, *, quotients: bool) -> CompiledKernel:
+        return compile_(
+            partial(candidate.scheduled, params, quotients=quotients),
+            candidate.scheduler,
+            notes=(repr(params),),
+            cause=lambda: (cause(part), params, quotients),
+            elements=candidate.elements(params),
+        )
+
+    plain = without_full_passes(params)
+    ahead: Future[CompiledKernel] | None = None
+    with held():
+        if cores() >= MANY_CORES and _may_spill(candidate, plain, part.target):
+            ahead = begun_beside(partial(compiled, plain, quotients=True))
+        try:
+            best, chosen = compiled(plain, quotients=False), plain
+            if best.n_spills and plain != params:
+                masked = compiled(params, quotients=False)
+                both = (best, plain), (masked, params)
+                best, chosen = min(both, key=lambda each: each[0].n_spills)
+            if best.n_spills and candidate.multiplies(params):
+                if ahead is not None and chosen is plain and not ahead.cancel():
+                    with given_up():
+                        divided = ahead.result()
+                else:
+                    divided = compiled(chosen, quotients=True)
+                best = min(best, divided, key=lambda kernel: kernel.n_spills)
+        finally:
+            if ahead is not None:
+                ahead.cancel()
+    return best
+
+
+def _may_spill(candidate: Candidate, params: Params, target: Target) -> bool:
+    """Whether a kernel that multiplies is likely to spill."""
+    if not isinstance(params, RowParams) or not candidate.multiplies(params):
+        return False
+    registers = target.family.limits.registers_each(
+        params.block_x * params.block_y * params.blocks_per_sm
+    )
+    many = candidate.elements(params) >= MANY_ELEMENTS
+    return registers <= FEW_REGISTERS and many and params.block_y > 1
