@@ -199,6 +199,5 @@ def test_a_loss_holds_its_logits_and_no_logarithms_of_all() -> None:
         call = executable.plan_for((*given, target))
     logits = 2 * rows * words
     assert takes_turns(call)
-    assert (
-        logits < peak_of(executable.fusion, call) < 1.1 * logits
-    )  # in float they were three times
+    # In float they were three times; partial states of rows are an eighth.
+    assert logits < peak_of(executable.fusion, call) < 1.2 * logits

@@ -222,3 +222,35 @@ def test_facts_on_products_and_on_multiples_of_them() -> None:
     assert integers.divides(16, integers.mul(whole, 2), facts)
     assert not integers.divides(4, integers.mul(N, M), facts)
     assert not integers.divides(16, whole, facts)
+
+
+@ONE_RUN
+@given(
+    st.lists(st.integers(1, 96), min_size=1, max_size=3),
+    st.integers(1, 96),
+    st.integers(1, 96),
+    st.data(),
+)
+def test_quotients_of_lanes_are_right(
+    steps: list[int], lanes: int, radix: int, data: st.DataObject
+) -> None:
+    """Whether they share one or not."""
+    names = [f"i{k}" for k in range(len(steps))]
+    outer = [Symbol(name, low=0) for name in names]
+    lane = Symbol("lane", extent=Const(lanes), low=0)
+    flat = integers.add(*map(integers.mul, outer, steps), lane)
+    at = {name: data.draw(st.integers(0, 200)) for name in names}
+    at["lane"] = data.draw(st.integers(0, lanes - 1))
+    value = sum(at[name] * step for name, step in zip(names, steps, strict=True)) + at["lane"]
+    assert evaluate(integers.floordiv(flat, radix), at) == value // radix
+    assert evaluate(integers.mod(flat, radix), at) == value % radix
+
+
+def test_lanes_of_a_vector_share_a_quotient() -> None:
+    block, thread = Symbol("block", low=0), Symbol("thread", low=0)
+    lane = Symbol("lane", extent=Const(8), low=0)
+    base = integers.add(integers.mul(block, 1024), integers.mul(thread, 8))
+    flat = integers.add(base, lane)
+    assert integers.floordiv(flat, 32000) == integers.floordiv(base, 32000)
+    assert integers.mod(flat, 32000) == integers.add(integers.mod(base, 32000), lane)
+    assert lane in integers.floordiv(flat, 32004).walk()  # a row ends within a vector

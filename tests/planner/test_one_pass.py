@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.support.launching import check_segments, random_inputs
-from warpsmith import DataType, FusionDefinition
+from warpsmith import DataType, FusionDefinition, fuse, ops
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.planner.plan import cut
@@ -86,3 +86,20 @@ def test_other_sums_of_exponentials_stay() -> None:
         if hasattr(op, "carry")
     ]
     assert sorted(names) == ["max", "sum"]
+
+
+def test_what_no_row_needs_again_is_one_pass_whatever_its_length() -> None:
+    def both(x: Any) -> Any:
+        most = ops.max(x, [1], keepdim=True)
+        return most, ops.log(ops.sum(ops.exp(x - most), [1], keepdim=True))
+
+    x = torch.randn(5, 96, generator=torch.manual_seed(0))
+    f = fuse(both)
+    compiled = f.lower(x).compile()
+    assert [kernel.asm["cuda"].count("ws_load<float, 4") > 0 for kernel in compiled.kernels] == [
+        True
+    ]
+    assert "scheduler   reduction" in compiled.explain()
+    most, total = f(x)
+    assert torch.equal(most, x.amax(1, keepdim=True))
+    torch.testing.assert_close(most + total, x.logsumexp(1, keepdim=True))

@@ -11,14 +11,17 @@ from unittest import mock
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 
 import warpsmith
 from warpsmith import DataType, knobs, ops
 from warpsmith.engine.plan import plan_prepared, prepare
 from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import PlanWarning, ScheduleError
+from warpsmith.ir.exprs import Move
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
+from warpsmith.ops.evaluate import evaluate
 from warpsmith.planner.decided import Decided
 from warpsmith.planner.operands import Packing, packing
 from warpsmith.planner.plan import cut
@@ -365,3 +368,39 @@ def test_a_bias_is_summed_with_the_columns_of_a_norm() -> None:
         np.testing.assert_allclose(
             np.asarray(ours, np.float64), true, atol=0.02 * float(np.abs(true).max())
         )
+
+
+def _with_residual(x: Any, weight: Any, w: Any) -> Any:
+    """A norm that a product reads as rows, and what is added behind that as it was."""
+    total = ops.cast(rms_norm(ops.cast(x, DataType.Float), weight), DataType.BFloat16)
+    product = ops.matmul(ops.reshape(total, [32, 64]), w)
+    shifted = ops.reshape(product, [2, 16, 64]) + total
+    return softmax(ops.cast(shifted, DataType.Float))
+
+
+def test_what_products_read_as_rows_is_stored_as_rows_alone() -> None:
+    arrays = drawn(2, 16, 64), drawn(64), drawn(64, 64)
+    made = planned(_with_residual, *arrays)
+    assert [len(one.segment.writes) for one in made] == [1, 1, 1]
+    (rows,) = made[0].segment.writes
+    assert rows.rank == 2
+    prepared = prepare(warpsmith.fuse(_with_residual).lower(*arrays).fusion)
+    (found,) = evaluate(prepared, arrays)
+    x, weight, w = (torch.from_numpy(a.astype(np.float64)) for a in arrays)
+    total = torch.nn.functional.rms_norm(x, [64], weight, 1e-6)
+    wanted = torch.softmax(total + (total.view(32, 64) @ w).view(2, 16, 64), -1)
+    np.testing.assert_allclose(found, wanted, atol=0.05)
+
+
+def test_what_is_read_before_the_product_too_is_stored_once_for_each_shape() -> None:
+    """Nothing tells then that no kernel has both shapes."""
+
+    def both(x: Any, weight: Any, w: Any) -> Any:
+        total = ops.cast(rms_norm(ops.cast(x, DataType.Float), weight), DataType.BFloat16)
+        return ops.matmul(ops.reshape(total, [32, 64]), w), ops.sum(total, [0])
+
+    prepared = prepare(
+        warpsmith.fuse(both).lower(drawn(2, 16, 64), drawn(64), drawn(64, 64)).fusion
+    )
+    moves = [op for op in prepared.operations if isinstance(op, Move) and op.kind == "reshape"]
+    assert len(moves) == 1

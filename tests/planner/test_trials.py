@@ -15,7 +15,7 @@ from tests.programs.generate import enlarged, generate
 from tests.programs.judge import judged, plan_only, uncompiled
 from tests.programs.meaning import Meaning
 from tests.programs.values import perhaps_stored
-from warpsmith import ops
+from warpsmith import DataType, ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
@@ -49,6 +49,13 @@ def centred(a: Any, b: Any, c: Any, d: Any) -> Any:
 def turned_by_angles(x: Any, places: Any, speeds: Any) -> Any:
     angles = ops.reshape(places, [-1, 1]) * ops.reshape(speeds, [1, -1])
     return x * ops.cos(angles) + x * ops.sin(angles)
+
+
+def turned_in_16_bits(x: Any, y: Any, places: Any, speeds: Any) -> Any:
+    """Tables of 16 bits, each of which two tensors are multiplied with in Float."""
+    angles = ops.reshape(places, [-1, 1]) * ops.reshape(speeds, [1, -1])
+    tables = [ops.cast(made(angles), DataType.BFloat16) for made in (ops.cos, ops.sin)]
+    return tuple(x * tables[0] + x * tables[1] for x in (x, y))
 
 
 def weighted(x: Any, y: Any) -> Any:
@@ -172,9 +179,7 @@ def test_what_is_predicted_to_be_faster_is_done(
     program, arrays, wanted = CASES[name]
     call, plain = called(program, *arrays), structural(program, *arrays)
     assert kernels(call) == wanted
-    after, before = (
-        sum(Prices().us(planned, c.problem) for planned in c.segments) for c in (call, plain)
-    )
+    before, after = Prices().both((plain.segments, plain.problem), (call.segments, call.problem))
     assert after * trials.WORTH < before
 
 
@@ -185,6 +190,26 @@ def test_of_few_elements_launches_count(name: str, structural: Callable[..., Cal
     small = [np.empty([min(n, 64) for n in a.shape], a.dtype) for a in arrays]
     call, plain = called(program, *small), structural(program, *small)
     assert len(kernels(call)) < len(kernels(plain)) or kernels(call) == kernels(plain)
+
+
+def test_tables_of_16_bits_are_made_once_for_all_that_read_them() -> None:
+    """Each of which reads them in Float."""
+    arrays = empty((8, 32, 2048, 128), (8, 8, 2048, 128), (2048,), (128,))
+    tables, *readers = called(turned_in_16_bits, *arrays).segments
+    assert [t.dtype for t in tables.segment.writes] == [DataType.BFloat16] * 2
+    assert all(len(reader.segment.reads) == 3 for reader in readers)
+
+
+def test_what_is_read_at_computed_places_is_moved_too() -> None:
+    """All of a slice, and of a tensor that is read twice no more than it has."""
+    half = empty((1 << 14, 4096))
+    calls = [
+        called(lambda x: ops.sum(x, [1]), *half),
+        called(lambda x: ops.sum(x[1 << 14 :], [1]), *empty((1 << 15, 4096))),
+        called(lambda x: ops.sum(x[1:] + x[:-1], [1]), *empty((1 + (1 << 14), 4096))),
+    ]
+    plain, *others = [Prices().us(call.segments[0], call.problem) for call in calls]
+    assert others == pytest.approx([plain] * 2, rel=0.01)
 
 
 def test_where_both_are_equal_the_structure_stays() -> None:

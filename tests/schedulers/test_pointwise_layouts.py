@@ -133,3 +133,14 @@ def test_static_and_broadcast_extents(sizes: tuple[int | None, ...]) -> None:
     p.output(p.op("sub", x, y))
     small = tuple(1 if size == 1 else full for size, full in zip(sizes, (6, 8), strict=True))
     check_automatic(p.fusion, random_inputs(p.fusion, {"T0": (6, 8), "T1": small}))
+
+
+def test_what_there_is_once_a_row_is_not_transposed() -> None:
+    """Its fastest dimension is another one's, but it has none of the other."""
+    p = Program()
+    x = p.input(DataType.Float, (None, None))
+    row = p.input(DataType.Float, (None, 1))
+    p.output(p.op("sub", x, row))
+    arrays = random_inputs(p.fusion, {"T0": (96, 64), "T1": (96, 1)})
+    _, kernel = check_automatic(p.fusion, arrays)
+    assert not kernel.shared

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from tests.support.against_torch import defined
-from warpsmith import fuse, ops
+from warpsmith import FusionDefinition, fuse, ops
+from warpsmith.engine.executable import Executable
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.fusion import Fusion
 
 F = torch.nn.functional
 
@@ -30,6 +32,29 @@ def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 X, COS, W = drawn(2, 4, 16), drawn(4, 16, seed=1), drawn(32, 16, seed=2)
+LABELS = torch.tensor([3, -100, 15, 0, 16, 7])
+
+
+def steps(x: Any) -> Any:
+    """Some more operations than are computed again."""
+    for k in range(12):
+        x = x * x + k / 7
+        x = x / (abs(x) + 1)
+    return x
+
+
+def gradient(x: Any, labels: Any) -> Any:
+    """That of the sum of losses: of each row, one element at most is chosen."""
+    numbers = ops.iota(16, fusion=Fusion.of(x))
+    chosen = ops.where(ops.eq(numbers, ops.reshape(labels, (-1, 1))), -1.5, 0.0)
+    return chosen - ops.exp(x) * ops.sum(chosen, [1], keepdim=True)
+
+
+def torch_gradient(x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    chosen = torch.where(torch.arange(16) == labels[:, None], -1.5, 0.0)
+    return chosen - x.exp() * chosen.sum(1, keepdim=True)
+
+
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tensor, ...], int]] = {
     "rotary": (
         lambda x, c: rotary(x, c, c, ops.cat),
@@ -88,6 +113,56 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         lambda x: ops.flip(ops.sum(x, [2]) * 2, [1]),
         lambda x: (x.sum(2) * 2).flip(1),
         (X,),
+        2,
+    ),
+    "what nothing else needs, however it is made": (
+        lambda x: ops.pad(steps(x), [0, 0, 1, 1]),
+        lambda x: F.pad(steps(x), [0, 0, 1, 1]),
+        (X,),
+        1,
+    ),
+    "what something else needs": (
+        lambda x: (ops.pad(steps(x), [0, 0, 1, 1]), ops.sum(steps(x), [0])),
+        lambda x: (F.pad(steps(x), [0, 0, 1, 1]), steps(x).sum(0)),
+        (X,),
+        2,
+    ),
+    "a loss's gradient, padded": (
+        lambda x, i: ops.pad(ops.reshape(gradient(x, i), (2, 3, 16)), [0, 0, 0, 1]),
+        lambda x, i: F.pad(torch_gradient(x, i).view(2, 3, 16), [0, 0, 0, 1]),
+        (drawn(6, 16), LABELS),
+        1,
+    ),
+    "numbers of elements": (
+        lambda x: ops.flip(x + ops.iota(16, 5, 3, fusion=Fusion.of(x)), [2])[..., 2:],
+        lambda x: (x + 3 * torch.arange(16) + 5).flip(2)[..., 2:],
+        (X,),
+        1,
+    ),
+    "rows of numbers that indices choose": (
+        lambda x, i: ops.embedding(i, x * 2 + ops.iota(16, fusion=Fusion.of(x))),
+        lambda x, i: F.embedding(i, x * 2 + torch.arange(16)),
+        (drawn(32, 16), torch.tensor([3, 1, 31])),
+        2,
+    ),
+    "single elements of a log-softmax": (
+        lambda x, i: ops.sum(ops.gather(log_softmax(x, 1), ops.reshape(i, (-1, 1)), 1)),
+        lambda x, i: x.log_softmax(-1).gather(1, i[:, None]).sum(),
+        (drawn(6, 16), LABELS.clamp(0, 15)),
+        2,
+    ),
+    "and of one whose maxima are saved": (
+        lambda x, i: (
+            ops.max(x, [-1], keepdim=True),
+            ops.log(ops.sum(ops.exp(x - ops.max(x, [-1], keepdim=True)), [-1], keepdim=True)),
+            ops.sum(ops.gather(log_softmax(x, 1), ops.reshape(i, (-1, 1)), 1)),
+        ),
+        lambda x, i: (
+            x.amax(-1, keepdim=True),
+            (x - x.amax(-1, keepdim=True)).exp().sum(-1, keepdim=True).log(),
+            x.log_softmax(-1).gather(1, i[:, None]).sum(),
+        ),
+        (drawn(6, 16), LABELS.clamp(0, 15)),
         2,
     ),
     "of each row one logarithm of a softmax": (
@@ -210,3 +285,32 @@ def test_random_chains(seed: int) -> None:
     fd = defined(ours, x, static=seed % 2 == 0)
     (found,) = fd.execute([x])
     torch.testing.assert_close(found, value, rtol=1e-5, atol=1e-5)
+
+
+def padded(x: Any, row: Any) -> Any:
+    value = ops.exp(ops.cast(x, DataType.Float) - row)
+    return ops.pad(ops.cast(value, DataType.BFloat16), [0, 0, 0, 1])
+
+
+def test_a_pad_of_16_bits_chooses_among_vectors_and_rounds_once() -> None:
+    """What rows have once is no reason to read elements one by one."""
+    compiled = fuse(padded).lower(drawn(3, 128).bfloat16(), drawn(3, 1)).compile()
+    assert compiled.verify().verdict == "clean"
+    cuda = compiled.asm["cuda"].split("__launch_bounds__")[1]
+    assert cuda.count("ws_load<ws_bfloat16, 8") == cuda.count("ws_store(") == 1
+    assert cuda.count("(ws_bfloat16)(") == 2  # what is not read, and what is stored
+
+
+def test_places_that_32_bits_hold_are_compared_in_these() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([3, 128], dtype=DataType.BFloat16)
+        fd.add_output(padded(x, fd.define_tensor([3, 1], dtype=DataType.Float)))
+    arrays = drawn(3, 128).bfloat16(), drawn(3, 1)
+    (launch,) = Executable(fd.fusion).plan_for(arrays).launches
+    assert launch is not None
+    cuda = launch.compiled.asm["cuda"].split("__launch_bounds__")[1]
+    assert "(int)(" in cuda
+    assert "long long" not in cuda
+    (found,) = fd.execute(arrays)
+    wanted = F.pad((arrays[0].float() - arrays[1]).exp(), [0, 0, 0, 1])
+    torch.testing.assert_close(found.float(), wanted, rtol=0.01, atol=0)

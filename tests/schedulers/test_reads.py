@@ -146,6 +146,12 @@ IN_VECTORS: dict[str, tuple[Callable[..., Any], int]] = {
     "embedding": (lambda i, x: ops.embedding(i, x), 1),
     "embedding and norm": (lambda i, x: rms(ops.embedding(i, x)), 1),
     "columns of rows": (lambda i, x: ops.sum(x[i], [0]), 2),
+    "sums of rows": (lambda i, x: ops.sum(x[i], [1]), 2),  # in full passes, and in the last one
+    "largest of rows": (
+        lambda i, x: ops.max(ops.reshape(ops.reshape(x, (4, 6, 256))[:, :-1], (20, 256)), [1]),
+        2,
+    ),
+    "sums of what does not begin at a vector": (lambda i, x: ops.sum(x[:, 2:], [1]), 0),
     "halves": (lambda i, x: x[:, :128] * x[:, 128:], 2),
     "joined": (lambda i, x: ops.cat([x, x], 1), 2),
     "padded": (lambda i, x: ops.pad(x, [8, 8]), 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import warpsmith
 from tests.support.program import Program
 from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.exprs import Pointwise, Reduction
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.rewrite import rewrite
 
@@ -174,3 +177,40 @@ def test_small_exponentials_that_more_is_made_of_do_not_vanish(x: float) -> None
     np.testing.assert_allclose(total, np.log(np.exp(wide).sum(1)), rtol=2.0**-7, atol=1e-6)
     np.testing.assert_allclose(same, wide, rtol=2.0**-7)
     np.testing.assert_allclose(likely, wide - wide.max(1, keepdims=True), rtol=2.0**-7)
+
+
+Chosen = Callable[[Any, Any, Any], Any]
+PLACES = np.array([0, 5, -100, 2, 6, 3])
+
+
+def _chosen(x: Any, places: Any, values: Any, start: int = 0, other: float = 0.0) -> Any:
+    """Of each row the value where a number is the row's place."""
+    numbers = ops.iota(6, start, fusion=Fusion.of(x))
+    return ops.where(ops.eq(numbers, ops.reshape(places, (-1, 1))), values, other)
+
+
+SUMS: dict[str, tuple[Chosen, bool]] = {
+    "one of each row": (lambda x, p, v: ops.sum(_chosen(x, p, v), [1]), True),
+    "that stays a dimension": (lambda x, p, v: ops.sum(_chosen(x, p, v), [1], keepdim=True), True),
+    "a number": (lambda x, p, v: ops.sum(_chosen(x, p, 2.5), [1]), True),
+    "one of a column": (lambda x, p, v: ops.sum(_chosen(x, p, v), [0]), False),
+    "all of them": (lambda x, p, v: ops.sum(_chosen(x, p, v)), False),
+    "one of values along the row": (lambda x, p, v: ops.sum(_chosen(x, p, x), [1]), False),
+    "others than 0": (lambda x, p, v: ops.sum(_chosen(x, p, v, other=1.0), [1]), False),
+    "numbers from 1 on": (lambda x, p, v: ops.sum(_chosen(x, p, v, start=1), [1]), False),
+    "the largest": (lambda x, p, v: ops.max(_chosen(x, p, v), [1]), False),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_sum_of_which_one_element_counts_is_that_element(name: str) -> None:
+    body, chosen = SUMS[name]
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal((6, 6)), PLACES, rng.standard_normal((6, 1))]
+    given = [array.astype(np.float32) if array.dtype == float else array for array in given]
+    fusion = warpsmith.fuse(body).lower(*given).fusion
+    (wanted,), better = evaluate(fusion, given), fusion.draft()
+    rewrite(better)
+    assert chosen != any(isinstance(op, Reduction) for op in better.operations)
+    (found,) = evaluate(better, given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

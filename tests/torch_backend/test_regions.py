@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 
 from tests.torch_backend.graphs import compiled
+from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.reads import Read
 from warpsmith.torch_backend.program import Program
 
 
@@ -114,3 +116,18 @@ def test_a_result_that_leaves_in_another_shape_is_stored_in_that_alone() -> None
         if program is not None
     ]
     assert shapes == [[(6, 4), (6, 5)], [(2, 3, 4), (6, 5)]]
+
+
+def test_a_part_of_zeros_that_is_replaced_is_a_pad() -> None:
+    """As gradients of slices are: nothing compares places."""
+
+    def gradient(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.slice_scatter(torch.zeros(5, 4), x * 2, 0, 1, 4)]
+
+    x = torch.randn(3, 4)
+    made = compiled(gradient, x)
+    (program,) = made.programs
+    assert program is not None
+    operations = program.recipe.as_traced().finished().operations
+    assert [type(op) for op in operations] == [Pointwise, Read]
+    torch.testing.assert_close(made.run([x])[0], gradient(x)[0])

@@ -13,6 +13,8 @@ from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.halves import split_halves
+from warpsmith.planner.one_pass import in_one_pass
+from warpsmith.planner.one_shape import read_as_products_do
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
@@ -40,6 +42,8 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     reduce_before_merging(better)
     rewrite(better)
     read_through(better)
+    in_one_pass(better, alone=True)
+    read_as_products_do(better)
     add_narrow_forms(better)
     return better
 

@@ -78,6 +78,10 @@ class Graph:
         """Operations that read a tensor, in order."""
         return tuple(self.operations[position] for position in self.readers.get(tensor.number, ()))
 
+    def live_readers(self, tensor: TensorView) -> int:
+        """Operations that read a tensor, and that results need."""
+        return len(self.live.intersection(self.readers.get(tensor.number, ())))
+
     def made(self, position: int) -> tuple[int, ...]:
         """Numbers of an operation's results."""
         return self._made[position]

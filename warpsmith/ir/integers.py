@@ -76,7 +76,8 @@ def _rejoin(poly: Polynomial) -> Polynomial:
 def floordiv(a: Expr | int, b: Expr | int) -> Expr:
     """Floor of `a / b`.
 
-    Rules: `x/1`, constants, `(d*q + r)/d = q + r/d`, `r/d = 0` where `r < d`, `(x/a)/b = x/ab`.
+    Rules: `x/1`, constants, `(d*q + r)/d = q + r/d`, `r/d = 0` where `r < d`, `(x/a)/b = x/ab`, and
+    `(g*x + r)/(g*d) = (g*x)/(g*d)` where `r < g`, so that lanes of a vector share a quotient.
     """
     a, b = index(a), index(b)
     if b == ONE or a == ZERO:
@@ -94,11 +95,15 @@ def floordiv(a: Expr | int, b: Expr | int) -> Expr:
         return ZERO
     if isinstance(a, Apply) and a.op == "floordiv":
         return floordiv(a.args[0], mul(a.args[1], b))
+    if (parts := _below_a_step(a, b)) is not None:
+        return floordiv(parts[0], b)
     return Apply("floordiv", (a, b), DataType.Index)
 
 
 def mod(a: Expr | int, b: Expr | int) -> Expr:
-    """Rules: `x%1 = 0`, constants, `(d*q + r)%d = r%d`, `r%d = r` where `r < d`."""
+    """Rules: `x%1 = 0`, constants, `(d*q + r)%d = r%d`, `r%d = r` where `r < d`, and
+    `(g*x + r)%(g*d) = (g*x)%(g*d) + r` where `r < g`.
+    """
     a, b = index(a), index(b)
     if b == ONE or a in (ZERO, b):
         return ZERO
@@ -111,7 +116,25 @@ def mod(a: Expr | int, b: Expr | int) -> Expr:
             return mod(remainder, b)
     if provably_less(a, b):
         return a
+    if (parts := _below_a_step(a, b)) is not None:
+        return add(mod(parts[0], b), parts[1])
     return Apply("mod", (a, b), DataType.Index)
+
+
+def _below_a_step(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
+    """`a` as a multiple of a step, of which a constant `b` is one too, and a rest below that."""
+    step, terms = constant(b), polynomial(a)
+    if step is None or len(terms) < 2:
+        return None
+    ordered = sorted(terms.items(), key=lambda term: -abs(term[1]))
+    for count in range(1, len(ordered)):
+        step = math.gcd(step, ordered[count - 1][1])
+        if step == 1:
+            return None
+        whole, rest = (expression(dict(part)) for part in (ordered[:count], ordered[count:]))
+        if upper_bound(rest) < step and min(map(lower_bound, (whole, rest))) >= 0:
+            return whole, rest
+    return None
 
 
 def ceildiv(a: Expr | int, b: Expr | int) -> Expr:

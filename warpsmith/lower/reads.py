@@ -88,6 +88,9 @@ class Reads:
             source = self._buffers.buffer(part.source)
             if lane is None:
                 read: Statement = Store(target, own, Element(source, place))
+            elif (shared := self._shared(place, lane)) is not None:
+                one = Store(target, self._buffers.own(access), Element(source, shared))
+                read = For(lane, Const(_width(lane)), (one,), unroll=True)
             else:
                 read = CopyVector(
                     target, own, source, self._base(operation, part, place, lane), _width(lane)
@@ -191,6 +194,11 @@ class Reads:
         if not step:
             return True
         return self._vectors.require(integers.sub(start, (1 + step) // 2), _width(lane))
+
+    def _shared(self, place: Expr, lane: Symbol) -> Expr | None:
+        """The place of which all lanes of a vector have the element; None where there is none."""
+        found = self._vectors.linear(place, lane, _width(lane))
+        return found[0] if found is not None and found[1] == 0 else None
 
     def _base(self, operation: Read, part: Part, place: Expr, lane: Symbol) -> Expr:
         """Where a vector begins in a part's tensor, which needs to be aligned."""

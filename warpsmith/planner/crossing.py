@@ -45,11 +45,22 @@ class Crossing:
             if self._repeated(number) is not None:
                 return self._results_of(number)
             operation = graph.operations[position]
-            enlarged = _enlarges(operation)
+            if self._is_operand(number):
+                return frozenset((number,))
+            enlarged = enlarges(operation)
             if not enlarged and not isinstance(operation, Move):
                 return frozenset((form,))
             (number,) = graph.sources(position)
             form = number if enlarged or number in self.forms else form
+
+    def _is_operand(self, number: int) -> bool:
+        """Whether it is a value in the shape in which products read it, which has to be there."""
+        graph = self.graph
+        moved = graph.operations[graph.maker[number]]
+        if not (isinstance(moved, Move) and moved.kind == "reshape"):
+            return False
+        readers = (graph.operations[p] for p in graph.readers.get(number, ()) if p in graph.live)
+        return any(isinstance(reader, Matmul) for reader in readers)
 
     def is_cheap(self, number: int) -> bool:
         """Whether a few operations compute the tensor of inputs, or of results."""
@@ -109,7 +120,7 @@ class Crossing:
         return total if total <= MOST_REPEATED else None
 
 
-def _enlarges(operation: Operation) -> bool:
+def enlarges(operation: Operation) -> bool:
     """Whether the result takes more bytes than the one tensor that it is made of."""
     if isinstance(operation, Move):
         return operation.kind in ("broadcast", "broadcast_in_dim", "expand")

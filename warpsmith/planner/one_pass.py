@@ -1,7 +1,8 @@
 """A row's largest element, and its sum of exponentials of distances to it, in one pass over it.
 
-Where no kernel keeps a row, the maximum is one pass, the sum another one, and what needs both a
-third. Both are the state of one rule, whose join scales the sum as the maximum grows.
+Where no kernel keeps a row, or none needs it again, the maximum is one pass, the sum another one,
+and what needs both a third. Both are the state of one rule, whose join scales the sum as the
+maximum grows.
 """
 
 from __future__ import annotations
@@ -9,23 +10,42 @@ from __future__ import annotations
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Const
+from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.carries import LOGSUMEXP
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.rewrite import EXPONENTIALS, largest_taken_from
 
 
-def in_one_pass(fusion: Fusion) -> bool:
-    """Join each maximum with the sum of exponentials that needs it; whether there is any."""
-    found = False
+def in_one_pass(fusion: Fusion, *, alone: bool = False) -> bool:
+    """Join each maximum with the sum of exponentials that needs it; whether there is any.
+
+    Args:
+        alone: only those of which nothing else needs the exponentials, or the distances.
+    """
+    found, graph = False, Graph.of(fusion)
     for operation in list(fusion.operations):
         if not isinstance(operation, Reduction):
             continue
         largest = _needed_by(operation)
-        if largest is not None and largest in fusion.operations:
+        if largest is None or largest not in fusion.operations:
+            continue
+        if not alone or _needs_alone(graph, operation):
             _join(fusion, largest, operation)
             found = True
     return found
+
+
+def _needs_alone(graph: Graph, total: Reduction) -> bool:
+    """Whether the terms of a sum, and what they are the exponentials of, are for nothing else."""
+    power = total.source
+    assert isinstance(power.definition, Pointwise)
+    distance = power.definition.inputs[0]
+    assert isinstance(distance, TensorView)
+    return not any(
+        tensor.is_output or graph.live_readers(tensor) > 1 for tensor in (power, distance)
+    )
 
 
 def _needed_by(total: Reduction) -> Reduction | None:

@@ -64,7 +64,8 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
                 return passes
     cuts = _first_cuts(segments, sinks, region, stored | read)
     cuts = _enough_cuts(segments, sinks, region, cuts)
-    groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts)
+    written = segments.decided.kept.union(sinks, read)
+    groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts, written)
     groups, cuts = as_decided(segments, groups, cuts, frozenset(sinks))
     return [segments.of(group, cuts) for group in groups]
 
@@ -140,19 +141,22 @@ def _in_order(operations: Iterable[Operation], chosen: Collection[int]) -> list[
 def _first_cuts(
     segments: Segments, sinks: Sequence[int], region: Sequence[int], stored: frozenset[int]
 ) -> frozenset[int]:
-    """Of what no scheduler computes whole, what a row's reductions give to operations on it."""
-    graph = segments.graph
+    """Of what no scheduler computes whole, what a row's reductions give to operations on it; but
+    for what other sinks give it, if that is enough: they are written in any case.
+    """
+    graph, wanted = segments.graph, frozenset(sinks)
     between = _between(graph, region, stored)
     cuts = stored
     while True:
-        found = cuts | {
-            number
-            for sink in _all_sinks(segments, region, sinks, cuts)
-            if not segments.of([sink], cuts).can_be_scheduled
-            for position in graph.slice([sink], cuts)
-            for number in graph.made(position)
-            if number in between
-        }
+        found = cuts
+        for sink in _all_sinks(segments, region, sinks, cuts):
+            if segments.of([sink], cuts).can_be_scheduled:
+                continue
+            positions = graph.slice([sink], cuts)
+            made = frozenset(number for p in positions for number in graph.made(p)) - {sink}
+            given = made & wanted
+            enough = given and segments.of([sink], cuts | given).can_be_scheduled
+            found |= given if enough else made & between
         found = _little_again(segments, sinks, region, found)
         if found == cuts:
             return cuts
@@ -283,12 +287,17 @@ def _all_sinks(
     return [number for number in found if number not in forms]
 
 
-def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int]) -> list[list[int]]:
+def _merge_sinks(
+    segments: Segments,
+    sinks: Sequence[int],
+    cuts: frozenset[int],
+    written: frozenset[int],
+) -> list[list[int]]:
     """Join sinks into one segment where a scheduler takes them together and none needs another.
 
-    A sink may join a group if nothing that it reads is made by that group or a later one, and if
-    they have a tensor in common, or tensors that the program says are walked together: nothing else
-    tells a kernel that dimensions are the same.
+    A sink may join a group if nothing that it reads is made by that group or a later one, but for
+    what is `written` whatever the cuts are, and if they have a tensor in common, or tensors that
+    the program says are walked together: nothing else tells a kernel that dimensions are the same.
     """
     graph = segments.graph
     together = {t.number: group[0].number for group in graph.fusion.together for t in group}
@@ -303,10 +312,8 @@ def _merge_sinks(segments: Segments, sinks: Sequence[int], cuts: frozenset[int])
         after = max((home[t] for t in needed if t in home), default=-1)
         common = {group for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
         late = sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]
-        if all(t in segments.decided.kept for t in needed if home.get(t) == after >= 0):
-            late += (
-                [after] if after in common else []
-            )  # it writes what is kept, and goes on with it
+        if after in common and all(t in written for t in needed if home.get(t) == after):
+            late.append(after)  # it writes what they have in common, and goes on with it
         for place in (g for g in late if len(groups[g]) < MOST_SINKS):
             joined = [*groups[place], sink]
             if segments.go_together(joined) and segments.of(joined, cuts).can_be_scheduled:

@@ -16,6 +16,7 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.crossing import enlarges
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.divided import divided
 from warpsmith.planner.epilogues import Offers
@@ -140,11 +141,13 @@ class _Stores:
     def candidates(self) -> list[int]:
         """Numbers of results of single operations that are computed and not stored."""
         graph = self._offers.graph
-        widened = set(_widened(graph, graph.needed))
+        # What is stored in 16 bits is known by the value that is rounded.
+        values = {form: number for number, form in self._offers.forms.items()}
+        widened = {values.get(number, number) for number in _widened(graph, graph.needed)}
         found = []
         for number, users in self._users.items():
             position = graph.maker.get(number)
-            if position is None or number in self._written or number in self._offers.values:
+            if position is None or number in self._written or number in values:
                 continue
             if self._offers.forms.get(number) in self._written:
                 continue
@@ -235,14 +238,15 @@ def _is_reduced(graph: Graph, number: int) -> bool:
 
 def _widened(graph: Graph, positions: Iterable[int]) -> Iterator[int]:
     """Numbers of what operations read that has fewer dimensions than what they make of it, before
-    any move.
+    it is moved or made wider.
     """
     for position in positions:
         output = graph.operations[position].outputs[0]
         for number in graph.sources(position):
             if len(graph.tensors[number].concrete_order()) < len(output.concrete_order()):
-                maker = graph.maker.get(number)
-                while maker is not None and isinstance(graph.operations[maker], Move):
+                while (maker := graph.maker.get(number)) is not None:
+                    made = graph.operations[maker]
+                    if not isinstance(made, Move) and not enlarges(made):
+                        break
                     (number,) = graph.sources(maker)
-                    maker = graph.maker.get(number)
                 yield number

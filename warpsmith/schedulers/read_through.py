@@ -6,27 +6,28 @@ join of a slice and of what is made of another slice becomes reads of one tensor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Matmul, Move, Pointwise, Reduction, with_values
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, with_values
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.substitution import substitute
-from warpsmith.ir.tensor import Operation, TensorView, Value
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
-from warpsmith.ops.broadcasting import add_axes
-from warpsmith.ops.factories import iota
-from warpsmith.ops.promotion import cast_tensor, fresh_axes
+from warpsmith.ops.broadcasting import add_axes, joined_axes
+from warpsmith.ops.factories import full, iota
+from warpsmith.ops.promotion import cast, cast_tensor, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
+from warpsmith.schedulers.chains import computed, few_of, is_of_product, renames
 
-MOST_REPEATED = 8
-"""Operations that are computed again at each place where what they make is read."""
-
-_RENAMES = ("permute", "broadcast", "squeeze", "expand", "reshape")
+MOST_SMALL = 2**28
+"""Numbers below this are compared in 32 bits: few of them are added."""
 
 
 def read_through(fusion: Fusion) -> None:
@@ -35,9 +36,11 @@ def read_through(fusion: Fusion) -> None:
         read = _unmoved(fusion, operation)
         if read is not operation:
             fusion.replace(operation, read)
-        few = [_few(part.source, read) for part in read.parts]
-        if any(_is_repeated(p.source, most) for p, most in zip(read.parts, few, strict=True)):
-            _compute(fusion, read, few)
+    graph = Graph.of(fusion)
+    # Those that others read come last: these go past them.
+    for read in [op for op in reversed(fusion.operations) if isinstance(op, Read)]:
+        if made := computed(graph, read):
+            _compute(fusion, read, made)
 
 
 def _unmoved(fusion: Fusion, read: Read) -> Read:
@@ -47,7 +50,7 @@ def _unmoved(fusion: Fusion, read: Read) -> Read:
             made = part.source.definition
             parts: list[Part] = []
             fill = read.fill
-            if isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
+            if isinstance(made, Move) and renames(made):
                 parts = [_before(made, part)]
             elif isinstance(made, Pointwise) and made.op == "cast":
                 parts = [*filter(None, [_rounded_before(fusion, made, part)])]
@@ -72,13 +75,6 @@ def _of_parts(read: Read, parts: Sequence[Part], fill: Expr | None) -> Read:
     return Read(
         read.kind, sources, read.indices, fill, places, insides, read.output, read.arguments
     )
-
-
-def _is_copied(move: Move) -> bool:
-    """Whether each dimension of what is moved is one of the result, or has one element."""
-    kept = {dim for dim in move.origin if dim is not None}
-    axes = move.source.shape_axes
-    return all(dim in kept or axis.is_broadcast for dim, axis in enumerate(axes))
 
 
 def _before(move: Move, part: Part) -> Part:
@@ -122,7 +118,7 @@ def _rounded_before(fusion: Fusion, cast: Pointwise, part: Part) -> Part | None:
     dtype, (value,) = cast.output.dtype, cast.inputs
     inner = part
     while isinstance(value, TensorView) and isinstance(value.definition, Move):
-        if not (value.definition.kind in _RENAMES and _is_copied(value.definition)):
+        if not renames(value.definition):
             return None
         inner, value = _before(value.definition, inner), value.definition.source
     if not isinstance(value, TensorView) or value.narrow is not dtype or inner is part:
@@ -154,108 +150,27 @@ def _of_both(outer: Part, inner: Part) -> Part:
     return Part(inner.source, places, inside)
 
 
-def _is_repeated(tensor: TensorView, few: int) -> bool:
-    """Whether a few operations make it of what lies in memory, and of nothing wider."""
-    found = 0
-    for step in _steps(tensor, few):
-        found += 1
-        if step is None or found > MOST_REPEATED:
-            return False
-    return found > 0
-
-
-def _few(tensor: TensorView, read: Read) -> int:
-    """Up to how many dimensions results have that are stored in place of what is read.
-
-    Of what has more dimensions than is read of it, those of reductions that have fewer: the
-    logarithm of a softmax of which each row's target is read is a maximum and a sum for each row,
-    and no other element. Of what a cast widens, those of products; of others none, which is -1.
-    """
-    own = len(tensor.concrete_order())
-    if len(read.output.concrete_order()) < own:
-        return own - 1
-    return 0 if _is_cast(tensor.definition) and not tensor.dtype.is_narrow else -1
-
-
-def _steps(tensor: TensorView, few: int) -> Iterator[Pointwise | None]:
-    """The operations on each element that make a tensor of what lies in memory in any case, as what
-    is read at other places does; None where there is something else.
-
-    Args:
-        few: dimensions of results of reductions that count as such; products do, too, from 0 on.
-    """
-    made = tensor.definition
-    if made is None or tensor.is_output or isinstance(made, Full):
-        return
-    if few >= 0 and _is_product(tensor):
-        return
-    if isinstance(made, Pointwise):
-        yield made
-        for value in made.inputs:
-            if isinstance(value, TensorView):
-                yield from _steps(value, few)
-    elif isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-        yield from _steps(made.source, few)
-    elif isinstance(made, Reduction) and len(tensor.concrete_order()) <= few:
-        return
-    elif not (isinstance(made, Read) and made.is_one):
-        yield None
-
-
-def _is_product(tensor: TensorView) -> bool:
-    """Whether a tensor is what a product stores in any case: its result, or what is computed of
-    that and known as a 16-bit value, of which reductions, or reads, want no more than a cast.
-    """
-    made, value = tensor.definition, tensor
-    if isinstance(made, Pointwise) and _is_cast(made) and tensor.dtype.is_narrow:
-        (source,) = made.inputs
-        value = source if isinstance(source, TensorView) else tensor
-    known = isinstance(made, Pointwise) and (value is not tensor or value.narrow is not None)
-    return (known or isinstance(made, Matmul)) and _is_reduced(tensor) and _follows(value)
-
-
-def _follows(value: TensorView) -> bool:
-    """Whether a product is all that comes before a few operations which make a value."""
-    found, products, ahead = 0, 0, [value]
-    while ahead and found <= MOST_REPEATED:
-        made = ahead.pop().definition
-        if isinstance(made, Pointwise) or (isinstance(made, Move) and made.kind in _RENAMES):
-            found += 1
-            ahead += [each for each in made.inputs if isinstance(each, TensorView)]
-        elif isinstance(made, Matmul):
-            products += 1
-        elif made is not None:
-            return False
-    return not ahead and products == 1
-
-
-def _is_reduced(tensor: TensorView) -> bool:
-    """Whether reductions, or reads, take a tensor as it is, moved or cast."""
-    return any(
-        isinstance(use, Reduction | Read)
-        or ((isinstance(use, Move) or _is_cast(use)) and _is_reduced(use.outputs[0]))
-        for use in Fusion.of(tensor).uses(tensor)
-    )
-
-
-def _is_cast(operation: Operation | None) -> bool:
-    return isinstance(operation, Pointwise) and operation.op == "cast"
-
-
-def _compute(fusion: Fusion, read: Read, few: Sequence[int]) -> None:
+def _compute(fusion: Fusion, read: Read, computed: frozenset[TensorView]) -> None:
     """Compute what is read, at the places where it is, in front of what reads it."""
+    few = [few_of(source, read) for source in read.sources]
     if max(few) >= 0:
         for operation in [op for op in fusion.operations if isinstance(op, Pointwise | Matmul)]:
             _as_stored(fusion, operation.output)  # what is made from here on is computed in front
     before = len(fusion.operations)
-    parts = zip(read.parts, few, strict=True)
-    values = [_at(fusion, read, part, part.source, most) for part, most in parts]
+    values = [
+        _Elsewhere(fusion, read, computed, most).element(part)
+        for part, most in zip(read.parts, few, strict=True)
+    ]
+    dtype = read.output.dtype
+    if all(value.dtype is dtype for value in values) and dtype.is_narrow:
+        values = [*map(_before_rounding, values)]  # what is chosen is rounded once
     result: Value | None = read.fill
     for part, value in zip(read.parts, values, strict=True):
         if result is None or part.inside == integers.TRUE:
             result = value
         else:
-            result = pointwise.where(_mask(fusion, read, part.inside), value, result)
+            result = pointwise.where(_places(fusion, read, part.inside), value, result)
+    result = cast(as_tensor(result, "where"), dtype)
     made = fusion.operations[before:]
     del fusion.operations[before:]
     place = fusion.operations.index(read)
@@ -265,43 +180,15 @@ def _compute(fusion: Fusion, read: Read, few: Sequence[int]) -> None:
     read.output.definition = last
 
 
-def _at(fusion: Fusion, read: Read, part: Part, tensor: TensorView, few: int) -> TensorView:
-    """A tensor's elements at the places of a part, with 0 for what is not inside."""
-    made = tensor.definition
-    if isinstance(made, Move) and made.kind in _RENAMES and _is_copied(made):
-        inner = _before(made, Part(tensor, part.places, part.inside))
-        return _at(fusion, read, inner, made.source, few)
-    if isinstance(made, Read) and made.is_one and not tensor.is_output:
-        inner = _of_both(part, made.parts[0])
-        return _at(fusion, read, inner, made.sources[0], few)
-    stored = _as_stored(fusion, tensor) if few >= 0 else tensor
-    part = Part(stored, part.places, part.inside)
-    own = _own(read, part) if isinstance(made, Reduction) else None
-    if own is not None:
-        return own
-    output = fusion.tensor(
-        stored.dtype, tuple(IterDomain(a.extent, a.kind) for a in read.output.root)
-    )
-    if isinstance(made, Pointwise) and _is_repeated(tensor, few):
-        inputs = [
-            _at(fusion, read, Part(v, part.places, part.inside), v, few)
-            if isinstance(v, TensorView)
-            else v
-            for v in made.inputs
-        ]
-        fusion.append(with_values(made, inputs, [output]))
-    elif isinstance(made, Full):
-        fusion.append(Full(made.value, output))
-    else:
-        fill = None if part.inside == integers.TRUE else Const(0, stored.dtype)
-        whole = Read(read.kind, (), read.indices, fill, (), (), output)
-        fusion.append(_of_parts(whole, [part], fill))
-    return output if stored is tensor else cast_tensor(output, tensor.dtype)
+def _is_only_result(move: Move) -> bool:
+    """Whether what is moved lies in memory in that form alone."""
+    source = move.source
+    return move.output.is_output and not (source.is_input or source.is_output)
 
 
 def _as_stored(fusion: Fusion, tensor: TensorView) -> TensorView:
     """What a product stores: its result rounded, where its users know it so."""
-    if tensor.narrow is None or tensor.is_output or not _is_product(tensor):
+    if tensor.narrow is None or tensor.is_output or not is_of_product(tensor):
         return tensor
     return _form_of(fusion, tensor, tensor.narrow)
 
@@ -320,14 +207,91 @@ def _own(read: Read, part: Part) -> TensorView | None:
     return add_axes(part.source, [k not in known for k in range(len(root))])
 
 
-def _mask(fusion: Fusion, read: Read, inside: Expr) -> TensorView:
-    """The elements of which a predicate is true."""
+def _before_rounding(value: TensorView) -> TensorView:
+    """What is rounded to fewer bits at last; the tensor itself where nothing is."""
+    made = value.definition
+    source = made.inputs[0] if isinstance(made, Pointwise) and made.op == "cast" else value
+    wide = isinstance(source, TensorView) and source.dtype is value.dtype.compute
+    return source if isinstance(source, TensorView) and wide else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """Elements of tensors at the places of a read, some of them `computed` there."""
+
+    fusion: Fusion
+    read: Read
+    computed: frozenset[TensorView]
+    few: int
+    _known: dict[Part, TensorView] = field(default_factory=dict)
+
+    def element(self, part: Part) -> TensorView:
+        """That at the places of a part, with 0 for what is not inside."""
+        if part not in self._known:
+            self._known[part] = self._element(part)
+        return self._known[part]
+
+    def _element(self, part: Part) -> TensorView:
+        tensor, fusion = part.source, self.fusion
+        made = tensor.definition
+        if isinstance(made, Move) and renames(made) and not _is_only_result(made):
+            return self.element(_before(made, part))
+        if isinstance(made, Read) and made.is_one and not tensor.is_output:
+            return self.element(_of_both(part, made.parts[0]))
+        stored = _as_stored(fusion, tensor) if self.few >= 0 else tensor
+        if stored is not tensor:
+            return cast_tensor(self._read(replace(part, source=stored)), tensor.dtype)
+        own = _own(self.read, part) if isinstance(made, Reduction) else None
+        if own is not None:
+            return own
+        if isinstance(made, Pointwise) and tensor in self.computed:
+            inputs = [
+                self.element(replace(part, source=v)) if isinstance(v, TensorView) else v
+                for v in made.inputs
+            ]
+            tensors = [value for value in inputs if isinstance(value, TensorView)]
+            output = fusion.tensor(tensor.dtype, joined_axes(made.op, tensors))
+            fusion.append(with_values(made, inputs, [output]))
+            return output
+        if isinstance(made, Full):
+            rank = len(self.read.output.root)
+            return full([1] * rank, made.value, tensor.dtype, fusion=fusion)
+        if isinstance(made, Iota) and not self.read.indices:
+            number: Value = _places(fusion, self.read, part.places[0])
+            if (made.start, made.step) != (Const(0, tensor.dtype), Const(1, tensor.dtype)):
+                number = converted(number, tensor.dtype)
+                number = pointwise.add(pointwise.mul(number, made.step), made.start)
+            return as_tensor(converted(number, tensor.dtype), "iota")
+        return self._read(part)
+
+    def _read(self, part: Part) -> TensorView:
+        """What lies in memory, along the dimensions on which its places depend."""
+        tensor, read = part.source, self.read
+        pairs = zip(part.places, tensor.shape_axes, strict=True)
+        places = tuple(integers.ZERO if axis.is_broadcast else place for place, axis in pairs)
+        walked = {node for place in (*places, part.inside) for node in place.walk()}
+        axes = tuple(
+            IterDomain(axis.extent, axis.kind)
+            if at(k) in walked or not all(i.shape_axes[k].is_broadcast for i in read.indices)
+            else IterDomain(integers.ONE, IterType.broadcast)
+            for k, axis in enumerate(read.output.root)
+        )
+        output = self.fusion.tensor(tensor.dtype, axes)
+        fill = None if part.inside == integers.TRUE else Const(0, tensor.dtype)
+        given = ((tensor,), read.indices, fill, (places,), (part.inside,), output)
+        self.fusion.append(Read(read.kind, *given))
+        return output
+
+
+def _places(fusion: Fusion, read: Read, wanted: Expr) -> TensorView:
+    """The elements of which a predicate is true, or the places that they have."""
     rank = len(read.output.root)
+    dtype = DataType.Int32 if _is_small(read, wanted) else DataType.Int
 
     def value(expr: Expr) -> Value:
         if isinstance(expr, Own):
             dim = next(k for k in range(rank) if expr == at(k))
-            numbers = iota(read.output.root[dim].extent, fusion=fusion)
+            numbers = iota(read.output.root[dim].extent, dtype=dtype, fusion=fusion)
             return add_axes(numbers, [k != dim for k in range(rank)])
         if not isinstance(expr, Apply) or not any(isinstance(node, Own) for node in expr.walk()):
             return expr
@@ -336,4 +300,19 @@ def _mask(fusion: Fusion, read: Read, inside: Expr) -> TensorView:
             found = getattr(pointwise, expr.op)(found, value(arg))
         return found
 
-    return as_tensor(value(inside), "where")
+    found = value(wanted)
+    if isinstance(found, TensorView):
+        return found
+    return full(
+        [1] * rank, found, found.dtype if found.dtype is DataType.Bool else dtype, fusion=fusion
+    )
+
+
+def _is_small(read: Read, wanted: Expr) -> bool:
+    """Whether all numbers of a predicate are constants, and indices of 32 bits hold its sums."""
+    extents = [axis.extent for axis in read.output.root]
+    nodes = [node for expr in (wanted, *extents) for node in expr.walk() if not node.args]
+    numbers = [node.value for node in nodes if isinstance(node, Const)]
+    return len(numbers) == sum(not isinstance(node, Own) for node in nodes) and all(
+        abs(number) < MOST_SMALL for number in numbers
+    )

@@ -17,7 +17,8 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.strides import strides
 from warpsmith.ir.substitution import substitute
 from warpsmith.schedule.transforms import parallelize
-from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.layout import InnerRun
+from warpsmith.schedulers.problem import Problem, widest_vector
 
 
 def reads(fusion: Program) -> Iterator[Read]:
@@ -25,11 +26,41 @@ def reads(fusion: Program) -> Iterator[Read]:
     return (op for op in fusion.operations if isinstance(op, Read))
 
 
+def accesses_of(
+    fusion: Program, domains: DomainMap, run: InnerRun, problem: Problem, *, elsewhere: bool
+) -> tuple[int, tuple[int, ...]]:
+    """Elements of an access along a run, and the bytes of an element of each input that walks it:
+    where none does, and if `elsewhere`, those that are read at computed places.
+    """
+    width = run.vector(problem)
+    sizes = tuple(cached.memory.dtype.size for cached in run.walkers if cached.load)
+    if sizes or not elsewhere or not run.axes:
+        return width, sizes
+    group = domains.group(run.axes[-1])
+    inner = [(read, read.output.root[-1]) for read in reads(fusion) if read.output.root]
+    found = [read for read, last in inner if domains.group(last) == group]
+    widest = widest_vector([part.source.dtype for read in found for part in read.parts])
+    while widest > 1:
+        walk = [read for read in found if _walks(read, problem, widest)]
+        if walk and problem.size(run.extent) % widest == 0:
+            return widest, tuple(max(p.source.dtype.size for p in read.parts) for read in walk)
+        widest //= 2
+    return width, sizes
+
+
 def read_in_vectors(fusion: Program, problem: Problem, width: int) -> tuple[str, ...]:
-    """Names of the results whose elements lie side by side, and aligned, in what is read."""
+    """Names of the results of which a vector's elements lie side by side, and aligned, in what is
+    read, or are one.
+    """
     if width == 1:
         return ()
-    return tuple(r.output.name for r in reads(fusion) if _walks(r, problem, width))
+    found = (r for r in reads(fusion) if _is_shared(r) or _walks(r, problem, width))
+    return tuple(read.output.name for read in found)
+
+
+def _is_shared(read: Read) -> bool:
+    """Whether neighbours along the result's last dimension have one element."""
+    return bool(read.output.root) and read.output.root[-1].is_broadcast
 
 
 def _walks(read: Read, problem: Problem, width: int) -> bool:

@@ -11,6 +11,8 @@ Rules:
                  of the argument, about what the rounding of that makes of it. What is smaller than
                  a normal number becomes 0, so it may only be summed and scaled: a logarithm of it
                  would be infinite.
+  ONE_OF_A_ROW  a sum along n elements of x where their number is a place, else of 0, is x where the
+                 row has that place: the sum of a loss's gradient along the classes.
   MOVED_OPERAND  a matrix product reads an operand that is only permuted as it lies before, under
                  other axes: `x @ transpose(w)` reads `w`; and one that is repeated along batches
                  of the other operand without these. Where that is its other operand, it reads a
@@ -31,6 +33,7 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.promotion import fresh_axes
+from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum
 
 EXPONENTIALS = ("exp", "exp_near")
 """The exponential, and the one that is as precise as a 16-bit result."""
@@ -59,6 +62,8 @@ def rewrite(fusion: Fusion) -> None:
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
         elif isinstance(operation, Matmul):
             _read_unmoved(fusion, graph, casts, operation)
+        elif isinstance(operation, Reduction):
+            choose_in_place_of_sum(fusion, operation)
 
 
 def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:

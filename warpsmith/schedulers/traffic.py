@@ -13,6 +13,7 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
+from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem
@@ -99,14 +100,27 @@ def traffic(
         memory: 1.0 if memory.name in staged else _spread(domains, cached, extents)
         for memory, cached in tensors.items()
     }
+    elsewhere = _read_elsewhere(fusion, problem)
     across = {cached.memory for cached in caches if not cached.load and spread[cached.memory] > 1}
     return Traffic(
-        moved=sum(sizes.values()),
-        sectors=sum(size * spread[memory] for memory, size in sizes.items()),
+        moved=sum(sizes.values()) + elsewhere,
+        sectors=sum(size * spread[memory] for memory, size in sizes.items()) + elsewhere,
         issued=_issued(fusion, domains, extents, problem),
         partly=_partly([(sizes[memory], spread[memory]) for memory in across], problem),
         across=frozenset(memory.name for memory in across),
     )
+
+
+def _read_elsewhere(fusion: Program, problem: Problem) -> int:
+    """Bytes of what is read at computed places: of each tensor all at most, and once."""
+    found: dict[TensorView, int] = {}
+    for operation in fusion.operations:
+        if isinstance(operation, Read):
+            axes = (axis for axis in operation.output.root if not axis.is_broadcast)
+            count = prod(problem.size(axis.extent) for axis in axes)
+            for source in dict.fromkeys(operation.sources):
+                found[source] = found.get(source, 0) + count * source.dtype.size
+    return sum(min(size, problem.bytes_of(source)) for source, size in found.items())
 
 
 def _partly(across: Sequence[tuple[int, float]], problem: Problem) -> float:

@@ -16,7 +16,7 @@ import torch
 from warpsmith import ops
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Precision
+from warpsmith.ir.exprs import Full, Precision
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
 
@@ -221,6 +221,8 @@ def slice_set(
     first = _first_place(start, extent)
     last = integers.add(first, length)
     widths = [0, 0] * (x.rank - 1 - place) + [first, integers.sub(extent, last)]
+    if isinstance(x.definition, Full):
+        return ops.pad(part, widths, x.definition.value)
     counted = ops.iota(extent, fusion=at.fusion)
     where = ops.broadcast(counted, [d != place for d in range(x.rank)])
     inside = ops.logical_and(ops.ge(where, first), ops.lt(where, last))

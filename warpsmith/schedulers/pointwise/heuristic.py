@@ -196,7 +196,8 @@ def _transposed(
         return None
     ((dimension, inputs),) = found.items()
     last, other = (problem.size(domains.extent_of(run.axes[place])) for place in (-1, dimension))
-    has_last = {domains.group(axis) for cached in inputs for axis in cached.register.shape_axes}
+    own = (a for c in inputs for a in c.register.shape_axes if not a.is_broadcast)
+    has_last = set(map(domains.group, own))
     if min(last, other) < TILE // 2 or domains.group(run.axes[-1]) not in has_last:
         return None
     width = widest_vector([cached.memory.dtype for cached in inputs])

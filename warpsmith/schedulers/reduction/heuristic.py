@@ -16,6 +16,7 @@ from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reads import accesses_of
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.leveled import LEVEL_THREADS, accesses, counted_states
 from warpsmith.schedulers.reduction.shape import Shape, shape_of
@@ -116,24 +117,23 @@ def choose(
             vectorized=shape.run.vectorized(problem, short.vector),
             exact=True,
         )
-    vector = shape.run.vector(problem)
+    vector, sizes = accesses_of(fusion, domains, shape.run, problem, elsewhere=shape.inner)
     welford = any(map(takes_moments, fusion.operations))
     if shape.inner:
         vectors = -(-problem.size(shape.reduced) // vector)
         block_x, block_y, unroll, rows_per_thread = _inner_block(vectors, welford)
         if vectors > LONG_VECTORS and any(map(has_levels, fusion.operations)):
-            unroll = accesses(vector, [c.memory.dtype.size for c in shape.run.walkers if c.load])
+            unroll = accesses(vector, sizes)
     else:
         vectors = -(-problem.size(shape.kept) // vector)
         rows, sms = problem.size(shape.reduced), problem.target.sm_count
         block_x, block_y, unroll = _outer_block(vectors, rows, sms)
         rows_per_thread = 1
     # Each input of the domain has its own accesses in flight: together as many as one would have.
-    inputs = sum(cached.load for cached in shape.run.walkers)
     params = ReductionParams(
         inner=shape.inner,
         vector=vector,
-        unroll=max(1, unroll // max(1, inputs)),
+        unroll=max(1, unroll // max(1, len(sizes))),
         rows_per_thread=rows_per_thread,
         block_x=block_x,
         block_y=block_y,
