@@ -76,10 +76,10 @@ def test_kernels_of_orders() -> None:
 
 def test_bits_are_sorted_by_kernels_that_are_alike() -> None:
     compiled = fuse(lambda x: ops.argsort(x)).lower(torch.zeros(4, 99, dtype=torch.int32)).compile()
-    assert compiled.explain().startswith("64 kernels")
+    assert compiled.explain().startswith("33 kernels")
     names = re.findall(r"(\w+_[0-9a-f]{10})\(", compiled.asm["cuda"])
-    assert len(names) == 64
-    assert len(set(names)) == 7
+    assert len(names) == 33
+    assert len(set(names)) == 5
 
 
 INDEX = torch.tensor([[0, 3, 3], [2, 3, 1], [0, 0, 1], [2, 2, 2], [3, 0, 2], [0, 1, 1]])

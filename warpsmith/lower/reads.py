@@ -84,7 +84,7 @@ class Reads:
         for number, part in enumerate(operation.parts):
             lets, known = self._checked(operation, first, number)
             place = self._place(operation, access, part, known)
-            inside = self._inside(operation, access, part.inside, lane)
+            inside = self._inside(operation, (first, access), part.inside, lane)
             source = self._buffers.buffer(part.source)
             if lane is None:
                 read: Statement = Store(target, own, Element(source, place))
@@ -164,9 +164,20 @@ class Reads:
                 "second kernel",
             )
 
-    def _inside(self, operation: Read, access: Access, inside: Expr, lane: Symbol | None) -> Expr:
-        """Where a part is read; in all lanes of a vector, or in none."""
-        elements = self._chosen(operation, access)
+    def _inside(
+        self,
+        operation: Read,
+        accesses: tuple[Access, Access],
+        inside: Expr,
+        lane: Symbol | None,
+    ) -> Expr:
+        """Where a part is read; in all lanes of a vector, or in none.
+
+        Args:
+            accesses: of the first lane, in which indices choose for all, and of any.
+        """
+        first, access = accesses
+        elements = self._chosen(operation, first)
         found = substitute(inside, {**elements, **_indices(operation, access)})
         if lane is None:
             return found
