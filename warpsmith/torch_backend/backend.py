@@ -10,6 +10,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
+from warpsmith.torch_backend.attention import lay_masks_dense
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.graph import compile_graph
@@ -31,6 +32,7 @@ def backend(
         mode, options: as `options.read_options` knows them.
     """
     chosen = read_options(mode, options)
+    lay_masks_dense(module)
     parameters = parameters_of(module.graph.find_nodes(op="placeholder"))
 
     def compiler(what: str) -> Callable[..., Any]:
