@@ -49,6 +49,20 @@ def test_bools_and_integers() -> None:
     assert np.max(np.abs(tens - np.trunc(wanted * 10))) <= 1
 
 
+def test_bits_of_sums() -> None:
+    """Of the sums themselves: ptxas refuses a kernel that copies them before they are awaited."""
+    x, weight, wanted = operands()
+
+    def body(ops: Any, a: Any, b: Any) -> Any:
+        sums = ops.linear(a, b)
+        return ops.abs(sums), ops.signbit(sums)
+
+    size, negative = run([x, weight], body)
+    close(size, np.abs(wanted), K)
+    clear = np.abs(wanted) > 0.1
+    np.testing.assert_array_equal(negative[clear], (wanted < 0)[clear])
+
+
 def test_several_outputs_with_a_bias_a_residual_and_an_activation() -> None:
     x, weight, wanted = operands()
     bias, residual = values((N,), 3), values((M, N), 4)

@@ -24,6 +24,17 @@ __device__ __forceinline__ long long ws_maximum(long long a, long long b) { retu
 __device__ __forceinline__ long long ws_minimum(long long a, long long b) { return a < b ? a : b; }
 """
 
+# `__float_as_int` of an array's elements makes NVVM hold the whole array as integers, and copy it
+# from and to floats around each `asm` that has it: for the sums of wgmma, before their group is
+# awaited, so that ptxas waits for it there (C7517).
+_BITS = """
+__device__ __forceinline__ int ws_bits(float x) {
+    int bits;
+    asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));
+    return bits;
+}
+"""
+
 _DIVIDE_FULL = """
 // Quotient within 2 ulp over the full range, without the slow path of the exact one.
 __device__ __forceinline__ float ws_divide_full(float a, float b) {
@@ -179,6 +190,7 @@ __device__ __forceinline__ T ws_gcd(T x, T y) {
 
 MATH = (
     Piece(name="minimum_maximum", text=_MINIMUM_MAXIMUM),
+    Piece(name="bits", text=_BITS),
     Piece(name="divide_full", text=_DIVIDE_FULL),
     Piece(name="exp_near", text=_EXP_NEAR),
     Piece(name="tanh", text=_TANH),
