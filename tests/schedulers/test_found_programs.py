@@ -105,6 +105,17 @@ def test_rows_that_a_kernel_makes_again_for_each_stage(made: Body) -> None:
     check(shifted, ((5,), [-1]))
 
 
+def test_rows_of_a_join_whose_lengths_make_whole_vectors_together() -> None:
+    """What is stored needs rows of 4 elements, and neither part's need be."""
+
+    def body(x: Any, y: Any) -> tuple[Any, ...]:
+        row = ops.cat([x, y], 1)
+        return (row - ops.max(row, [1], keepdim=True),)
+
+    check(body, ((5, 3), [-1, -1]), ((5, 1), [-1, -1]))
+    check(body, ((5, 31), [-1, -1]), ((5, 33), [-1, -1]))
+
+
 def test_a_row_that_is_stored_beside_a_sum_over_all() -> None:
     """The sum walks rows and columns as one: a row that nothing reduces is another kernel's."""
 

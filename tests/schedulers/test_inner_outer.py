@@ -110,6 +110,24 @@ def test_against_float64(program: Any, dtype: str, shape: tuple[int, ...]) -> No
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
+def test_two_numbers_of_rows_of_one_element_which_different_passes_load() -> None:
+    """Loops over such rows vanish, and what each loads for itself is loaded where it was."""
+    with warpsmith.FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=[True, True], stride_order=[0, 1])
+        y, number = fd.define_tensor([-1]), fd.define_tensor([])
+        fd.add_output(ops.mv(x, y))
+        fd.add_output(x * ops.mean(x, [0], keepdim=True) / number)
+    values = np.random.default_rng(0).random(11, np.float32)
+    with knobs.scope(device="sim"):
+        fd.validate(
+            [
+                np.ndarray((1, 11), np.float32, values, strides=(4, 4)),
+                values,
+                np.array(0.5, np.float32),
+            ]
+        )
+
+
 @pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -145,6 +145,12 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         (drawn(32, 16), torch.tensor([3, 1, 31])),
         2,
     ),
+    "rows of a join that indices choose": (
+        lambda x, i: ops.embedding(i, ops.cat([x * 2, ops.exp(x)], 0)),
+        lambda x, i: F.embedding(i, torch.cat([x * 2, x.exp()], 0)),
+        (drawn(32, 16), torch.tensor([3, 40, 31])),
+        2,
+    ),
     "single elements of a log-softmax": (
         lambda x, i: ops.sum(ops.gather(log_softmax(x, 1), ops.reshape(i, (-1, 1)), 1)),
         lambda x, i: x.log_softmax(-1).gather(1, i[:, None]).sum(),

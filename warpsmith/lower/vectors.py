@@ -75,7 +75,10 @@ class Vectorizer:
         return integers.mul(part[0], factor), part[1] and part[1] * (known or 0)
 
     def require(self, expr: Expr, width: int) -> bool:
-        """Whether `expr` is a multiple of `width`, if need be by requiring it of parameters."""
+        """Whether `expr` is a multiple of `width`, if need be by requiring it of parameters: of the
+        sum of those that one index is multiplied by, as rows of a join have a sum of two sizes.
+        """
+        factors: dict[Expr, Expr] = {}
         for monomial, coefficient in polynomial(expr).items():
             term = expression({monomial: coefficient})
             if integers.divides(width, term, self._facts):
@@ -83,11 +86,14 @@ class Vectorizer:
             held = [factor for factor in monomial if self._is_parameter(factor)]
             inside = [f for f in monomial if isinstance(f, Apply) and f.op == "mod"]
             if held:
-                self.requirements[integers.mul(*held, coefficient), width] = None
+                index = integers.mul(*(factor for factor in monomial if factor not in held))
+                product = integers.mul(*held, coefficient)
+                factors[index] = integers.add(factors.get(index, integers.ZERO), product)
             elif not any(
                 self.require(f.args[0], width) and self.require(f.args[1], width) for f in inside
             ):
                 return False
+        self.requirements |= dict.fromkeys((factor, width) for factor in factors.values())
         return True
 
     def _is_parameter(self, expr: Expr) -> bool:

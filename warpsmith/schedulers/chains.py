@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.reads import Read
+from warpsmith.ir.reads import Read, chosen
 from warpsmith.ir.tensor import Operation, TensorView
 
 MOST_REPEATED = 8
@@ -28,7 +28,12 @@ def renames(move: Move) -> bool:
 
 
 def computed(graph: Graph, read: Read) -> frozenset[TensorView]:
-    """The tensors that are computed where a read needs them, as few operations make its sources."""
+    """The tensors that are computed where a read needs them, as few operations make its sources;
+    none where an index says which source an element is of, as in a join of which rows are chosen.
+    """
+    said = {chosen(k, index.dtype) for k, index in enumerate(read.indices)}
+    if any(node in said for inside in read.insides for node in inside.walk()):
+        return frozenset()
     chains = _Chains(graph, bool(read.indices), len(read.sources) == 1)
     return frozenset(t for s in read.sources for t in chains.of(s, few_of(s, read)))
 

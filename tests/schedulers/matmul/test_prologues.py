@@ -77,6 +77,19 @@ def test_weights_of_any_type_with_a_scale_of_each_channel(
     check(run(dequantized, x, weight, scale), x, weight * scale.astype(np.float64))
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.float16, np.float32])
+def test_operands_of_32_bits_fill_a_register_each(kind: Any) -> None:
+    """No neighbours along k lie in one register, and no vector fills two."""
+    x, weight = whole(64, 48, dtype=kind), whole(24, 48, dtype=np.float32)
+    scale, other = whole(64, 1, dtype=np.float32), whole(64, 48, seed=2, dtype=np.float32)
+
+    def program(x: Any, weight: Any, scale: Any, other: Any) -> Any:
+        chosen = ops.where(x > 0, x, other)
+        return ops.linear(chosen * scale, weight, precision="tf32")
+
+    check(run(program, x, weight, scale, other), np.where(x > 0, x, other) * scale, weight)
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("size", [(200, 136, 80), (70, 40, 256)])
 def test_activations_are_computed_where_rows_are(size: tuple[int, int, int]) -> None:

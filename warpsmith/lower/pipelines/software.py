@@ -125,7 +125,7 @@ class Loops:
         fills = filled(statements)
         for pipeline in own(name for name in drained(statements) if name not in fills):
             statements = self._drained(pipeline).consumed(statements, integers.ZERO)
-        for pipeline in self._joined(own(fills)):
+        for pipeline in self._joined(own(fills), registers=False):
             each, names = self._filled(pipeline, statements), pipeline.names
             first = next((n for n, s in enumerate(statements) if touches(s, names)), 0)
             rest = without_fills(statements[first:], names)
@@ -139,11 +139,15 @@ class Loops:
 
     # --- pipelines -----------------------------------------------------------------------------
 
-    def _joined(self, own: Iterable[Pipeline]) -> list[Pipeline]:
-        """Pipelines of one place, joined where they are alike."""
-        together: dict[Pipeline, list[Pipeline]] = {}
+    def _joined(self, own: Iterable[Pipeline], *, registers: bool = True) -> list[Pipeline]:
+        """Pipelines of one place, joined where they are alike; also those in `registers`, unless
+        what fills one may come before the others are declared.
+        """
+        together: dict[tuple[Pipeline, str], list[Pipeline]] = {}
         for pipeline in own:
-            together.setdefault(alike(pipeline), []).append(pipeline)
+            apart = pipeline.in_registers and not registers
+            key = alike(pipeline), pipeline.name if apart else ""
+            together.setdefault(key, []).append(pipeline)
         return [as_one(f"ring{n}", e) for n, e in enumerate(together.values(), self.used)]
 
     def _filled(self, pipeline: Pipeline, statements: Statements) -> InPlace:

@@ -31,6 +31,9 @@ from warpsmith.targets.atoms import ROWS
 MATRIX_BYTES = 2
 """Of the elements that `ldmatrix` loads."""
 
+REGISTER_BYTES = 4
+"""Of a register, in which neighbours along k lie together where they are smaller."""
+
 
 def refusal(fusion: Program, product: Matmul, operand: TensorView) -> str:
     """Why an operand cannot be computed in registers, tile by tile; empty where it can."""
@@ -143,7 +146,8 @@ class Held:
         Loops `[turn, grid_x, rows, columns, k tile, k]` of the operand, and of all that leads to
         it, become `[turn, grid_x, k tile, group, columns, thread, k / 8, 2, 2]`; what does not walk
         k is computed outside its tiles. Matrices of 16 bits are loaded as such, other elements in
-        vectors of those that lie together.
+        vectors of those that lie together. Of an operand of 32 bits none do, and there is no last
+        loop of 2.
 
         Args:
             parts: what the product sums.
@@ -158,10 +162,11 @@ class Held:
         parallelize(operand, at + 3, ParallelType.block_x)
         transform_like(operand, rest)
         parallelize_like(operand, selected_tensors=rest)
+        packed = operand.dtype.size < REGISTER_BYTES
         rows = [tensor for tensor in self.others if not _walks_k(tensor, parts)]
         for tensor in rows:  # group, thread, 2
             loops = tensor.loop
-            tensor.loop = [*loops[:at], loops[at + 1], loops[at + 3], loops[-2]]
+            tensor.loop = [*loops[:at], loops[at + 1], loops[at + 3], loops[-2 if packed else -1]]
         inside = [tensor for tensor in rest if tensor not in rows]
         inline_at(parts, at + 2, selected_tensors=[operand, *inside])
         if rows:
@@ -169,7 +174,7 @@ class Held:
         for copy in self.copies:
             if copy.dtype.size == MATRIX_BYTES:
                 inside.remove(copy)
-            elif not turned:
+            elif packed and not turned:
                 parallelize(copy, -1, ParallelType.vectorize)
         if inside:
             inline_most(Fusion.of(operand), inside)
