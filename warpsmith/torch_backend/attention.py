@@ -13,8 +13,9 @@ MASK = 3
 def lay_masks_dense(module: GraphModule) -> None:
     """Copy masks that do not step by one element along their last dimension.
 
-    The graph is dynamo's, and changed in place. For such masks torch computes attention by products and a softmax in float, and keeps every weight.
-    Layers of `transformers` expand a mask of keys that way, though none of its elements is false.
+    The graph is dynamo's, and changed in place. For such masks torch computes attention by products
+    and a softmax in float, and keeps every weight. Layers of `transformers` expand a mask of keys
+    that way, though none of its elements is false.
     """
     for attention in module.graph.find_nodes(
         op="call_function", target=scaled_dot_product_attention
