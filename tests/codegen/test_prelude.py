@@ -347,3 +347,10 @@ def test_descriptors_in_cuda_are_those_of_layouts(row: int) -> None:
     found = descriptor(tile)
     assert found is not None
     assert found.bits(4096 + 32) == (swizzle << 30 | eight_rows) << 32 | low
+
+
+def test_drawn_bits_stand_beside_bits_of_floats() -> None:
+    """Pieces are known by their names, and so is what they define: two called alike lost one."""
+    text = prelude_text(["bits", "float_bits"])
+    assert "struct ws_bits {" in text
+    assert "int ws_float_bits(float x)" in text

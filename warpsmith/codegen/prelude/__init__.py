@@ -27,29 +27,27 @@ from warpsmith.codegen.prelude.tile_scheduler import TILES
 from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
 from warpsmith.errors import InternalError
 
-PIECES: Mapping[str, Piece] = MappingProxyType(
-    {
-        piece.name: piece
-        for piece in (
-            *VECTOR,
-            *STORAGE,
-            *MATH,
-            *DRAWS,
-            *REDUCE,
-            *BLOCK,
-            *GRID,
-            *SCAN,
-            *RINGS,
-            *ROLES,
-            *PRODUCTS,
-            *CLUSTERS,
-            *SUCCESSION,
-            *TILES,
-            *GROUPS,
-            *PLACES,
-        )
-    }
+_ALL = (
+    *VECTOR,
+    *STORAGE,
+    *MATH,
+    *DRAWS,
+    *REDUCE,
+    *BLOCK,
+    *GRID,
+    *SCAN,
+    *RINGS,
+    *ROLES,
+    *PRODUCTS,
+    *CLUSTERS,
+    *SUCCESSION,
+    *TILES,
+    *GROUPS,
+    *PLACES,
 )
+
+PIECES: Mapping[str, Piece] = MappingProxyType({piece.name: piece for piece in _ALL})
+assert len(PIECES) == len(_ALL), "two pieces have one name"
 
 
 def prelude_text(pieces: Collection[str]) -> str:

@@ -27,8 +27,8 @@ __device__ __forceinline__ long long ws_minimum(long long a, long long b) { retu
 # `__float_as_int` of an array's elements makes NVVM hold the whole array as integers, and copy it
 # from and to floats around each `asm` that has it: for the sums of wgmma, before their group is
 # awaited, so that ptxas waits for it there (C7517).
-_BITS = """
-__device__ __forceinline__ int ws_bits(float x) {
+_FLOAT_BITS = """
+__device__ __forceinline__ int ws_float_bits(float x) {
     int bits;
     asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));
     return bits;
@@ -190,7 +190,7 @@ __device__ __forceinline__ T ws_gcd(T x, T y) {
 
 MATH = (
     Piece(name="minimum_maximum", text=_MINIMUM_MAXIMUM),
-    Piece(name="bits", text=_BITS),
+    Piece(name="float_bits", text=_FLOAT_BITS),
     Piece(name="divide_full", text=_DIVIDE_FULL),
     Piece(name="exp_near", text=_EXP_NEAR),
     Piece(name="tanh", text=_TANH),

@@ -65,7 +65,7 @@ def _rounding(name: str, numpy: Meaning, function: str, doc: str) -> PointwiseOp
     return operation(name, 1, meaning, joined(library(function), _UNCHANGED), doc)
 
 
-BITS_OF_ABS = "__int_as_float(ws_bits({0}) & 0x7fffffff)"
+BITS_OF_ABS = "__int_as_float(ws_float_bits({0}) & 0x7fffffff)"
 """`fabsf` as bits: of `fabsf(x) + 0.5f > 0` ptxas 13.0 makes "always", though a NaN is not more."""
 
 ARITHMETIC = (
@@ -82,7 +82,7 @@ ARITHMETIC = (
             )
         ),
         "Absolute value; the lowest integer stays as it is.",
-        pieces=("bits",),
+        pieces=("float_bits",),
     ),
     PointwiseOp(
         name="atan2",

@@ -132,13 +132,13 @@ LOGIC = (
         cuda=Spelling(
             (
                 (DataType.Double, "(__double_as_longlong({0}) < 0)"),
-                (DataType.Float, "(ws_bits({0}) < 0)"),
+                (DataType.Float, "(ws_float_bits({0}) < 0)"),
                 (DataType.Int, "({0} < 0)"),
                 (DataType.Int32, "({0} < 0)"),
                 (DataType.Bool, _NEVER),
             )
         ),
         doc="The sign bit is set: true for -0.0, and either for a NaN.",
-        pieces=("bits",),
+        pieces=("float_bits",),
     ),
 )
