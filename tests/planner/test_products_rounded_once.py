@@ -31,3 +31,28 @@ def test_a_cut_behind_the_product_stores_what_is_not_rounded(name: str) -> None:
     kept = (got != 0)[0]  # the others are dropped, or rounded away
     assert int(kept.sum()) > 4
     assert bool(((got.double() - exact).abs() <= allowed)[0][kept].all())
+
+
+@pytest.mark.parametrize("name", ["matmul", "linear", "einsum"])
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.Half])
+def test_a_product_that_another_type_was_asked_of_is_not_stored_as_its_operands(
+    name: str, dtype: DataType
+) -> None:
+    """The kernel behind it reads sums, or what keeps 11 of their bits, where bfloat16 keeps 8."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(8, 8, generator=generator).bfloat16()
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        t = fd.define_tensor([-1, -1], True, DataType.BFloat16)
+        if name == "einsum":  # its result is moved before it is rounded
+            made = ops.einsum("ab,az->zb", t, t, dtype=dtype)
+        else:
+            made = getattr(ops, name)(t, t, dtype=dtype)
+        fd.add_output(ops.cumsum(made, 1, dtype=DataType.Float))
+    with knobs.scope(device="sim"):
+        (got,) = fd.execute([x])
+    wide = x.double()
+    product = {"matmul": wide @ wide, "linear": wide @ wide.T, "einsum": wide.T @ wide}[name]
+    lost = 2.0**-20 if dtype is DataType.Float else 2.0**-11
+    allowed = product.abs().cumsum(1) * lost + 2.0**-16
+    assert bool(((got.double() - product.cumsum(1)).abs() <= allowed).all())

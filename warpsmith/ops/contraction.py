@@ -14,7 +14,7 @@ from typing import get_args
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Precision
+from warpsmith.ir.exprs import Matmul, Move, Precision
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
@@ -122,7 +122,21 @@ def finished(op: str, tensor: TensorView, dtype: DataType | None) -> TensorView:
     if dtype is None:
         return tensor
     check_tensor_type(dtype, op)
-    return tensor if tensor.dtype is dtype else rounded(unrounded(tensor), dtype)
+    if tensor.dtype is dtype:
+        return tensor
+    keep_wide(tensor)
+    return rounded(unrounded(tensor), dtype)
+
+
+def keep_wide(tensor: TensorView) -> None:
+    """What an operation goes on with, moved or not, is not rounded to the type that its operands
+    would give, wherever kernels end.
+    """
+    wide = unrounded(tensor)
+    wide.narrow = None
+    while isinstance(wide.definition, Move):
+        wide = wide.definition.source
+        wide.narrow = None
 
 
 def multiplied(a: TensorView, b: TensorView) -> TensorView:

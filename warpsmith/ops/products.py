@@ -20,6 +20,7 @@ from warpsmith.ops.contraction import (
     check_equal,
     check_rank,
     finished,
+    keep_wide,
     multiplied,
     operands,
     product,
@@ -28,7 +29,7 @@ from warpsmith.ops.contraction import (
 )
 from warpsmith.ops.elementwise import tensor_of
 from warpsmith.ops.factories import full
-from warpsmith.ops.promotion import rounded, unrounded
+from warpsmith.ops.promotion import rounded
 from warpsmith.ops.shape import broadcast, transpose
 from warpsmith.ops.values import Scalar, as_scalar, as_tensor, fusion_of
 
@@ -201,7 +202,7 @@ def _added(op: str, given: TensorView, made: TensorView, beta: Scalar, alpha: Sc
         return second
     for part in (made, second, first):
         if part is not addend:
-            _keep_wide(part)
+            keep_wide(part)
     return tensor_of("add", second, first)
 
 
@@ -266,10 +267,5 @@ def _biased(result: TensorView, weight: TensorView, bias: TensorView) -> TensorV
             code="WS0144",
             remedy="a bias has as many elements as the weight has rows",
         )
-    _keep_wide(result)
+    keep_wide(result)
     return tensor_of("add", result, given)
-
-
-def _keep_wide(tensor: TensorView) -> None:
-    """What an operation goes on with is not rounded, wherever kernels end."""
-    unrounded(tensor).narrow = None
