@@ -21,18 +21,21 @@ def as_decided(
     first = _joined(segments, groups)
     if first == list(range(len(groups))):
         return groups, cuts
-    home = {number: first[place] for place, group in enumerate(groups) for number in group}
+    forms = segments.forms
+    home = {forms.get(t, t): first[place] for place, group in enumerate(groups) for t in group}
     needs: dict[int, set[int]] = {}
     for place, group in zip(first, groups, strict=True):
         read = segments.graph.reads(segments.graph.slice(group, cuts))
-        needs.setdefault(place, set()).update(t for t in read if home.get(t, place) != place)
-    order = _in_order({place: {home[t] for t in read} for place, read in needs.items()})
+        lying = {forms.get(t, t) for t in read}
+        needs.setdefault(place, set()).update(t for t in lying if home.get(t, place) != place)
+    order = _in_order({place: {home[t] for t in lying} for place, lying in needs.items()})
     if len(order) < len(needs):
         return groups, cuts
-    stored = sinks.union(*needs.values())
+    stored = {forms.get(t, t) for t in sinks}.union(*needs.values())
     inside = {t for t, place in home.items() if first.count(place) > 1 and t not in stored}
-    found = [[t for t in home if home[t] == place and t not in inside] for place in order]
-    return found, cuts - inside
+    written = [t for group in groups for t in group if forms.get(t, t) not in inside]
+    found = [[t for t in written if home[forms.get(t, t)] == place] for place in order]
+    return found, frozenset(t for t in cuts if forms.get(t, t) not in inside)
 
 
 def _joined(segments: Segments, groups: Sequence[Sequence[int]]) -> list[int]:
