@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
+from warpsmith import FusionDefinition, knobs
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 
@@ -142,3 +144,30 @@ def test_filled_and_counted() -> None:
     wide = p.broadcast(p.cast(ramp, DataType.Float), [True, False])
     p.output(p.op("add", p.op("add", x, wide), p.full((rows, columns), 0.5, DataType.Float)), ramp)
     check_automatic(p.fusion, random_inputs(p.fusion, {"T0": (3, 10)}))
+
+
+@pytest.mark.parametrize("beside", ["nothing", "whole runs", "rows apart"])
+def test_columns_beside_a_reshape_to_sizes_of_another_tensor(beside: str) -> None:
+    """Nothing says that both shapes are one: a column of the new one follows from all dimensions
+    of the old one, in which the loops may be, and is stored once for each row all the same.
+    """
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    column = x[:, :1] + 7
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        like, t, c = (
+            fd.define_tensor([-1, n], contiguous, DataType.Float)
+            for n, contiguous in ((-1, [True, True]), (-1, [True, True]), (1, [True, None]))
+        )
+        apart = fd.define_tensor([-1, -1], [False, True], DataType.Float)
+        fd.add_output(ops.set(c))
+        if beside != "nothing":
+            fd.add_output(ops.neg(t))
+        if beside == "rows apart":
+            fd.add_output(ops.add(t, apart))
+        fd.add_output(ops.add(ops.reshape(t, [ops.size(like, 0), ops.size(like, 1)]), c))
+    with knobs.scope(device="sim"):
+        got = fd.execute([x, x, column, np.repeat(x, 2, 1)[:, :2]])
+        assert fd.explain().startswith("1 kernel")
+    np.testing.assert_array_equal(got[0], column)
+    np.testing.assert_array_equal(got[-1], x + column)

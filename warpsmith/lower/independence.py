@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -73,31 +73,47 @@ def origins(domains: DomainMap, group: Group, known: Callable[[Group], bool]) ->
     return found
 
 
-def lacking(domains: DomainMap, group: Group, own: set[Group]) -> set[Group]:
-    """What is left of a group when the `own` ones that splits made from it are known.
+def lacking(
+    domains: DomainMap, group: Group, own: set[Group], above: frozenset[Group] = frozenset()
+) -> set[Group]:
+    """What is left of a group when the `own` ones that were made from it are known.
 
-    Of `i` that a reshape splits into `n` and `m`, a tensor with `n` alone lacks `m`, and not `i`.
+    Of `i` that a reshape splits into `n` and `m`, a tensor with `n` alone lacks `m`: neither `i`,
+    nor what loops split it into, nor the dimensions that were merged into `i`.
+
+    Args:
+        above: those that the group was made from on the way here.
     """
-    parts = _splits(domains, group)
-    below, stack = set(parts), list(parts)
+    if group in own:
+        return set()
+    if group in above:
+        return {group}
+    made = _made_from(domains, group)
+    told = [part for parts in made if _below(domains, parts) & own for part in parts]
+    if not told:
+        return {group}
+    return {left for part in told for left in lacking(domains, part, own, above | {group})}
+
+
+def _below(domains: DomainMap, parts: Iterable[Group]) -> set[Group]:
+    """Groups, and all that were made from them."""
+    found = set(parts)
+    stack = list(found)
     while stack:
-        fresh = set(_splits(domains, stack.pop())) - below
-        below |= fresh
+        fresh = {part for parts in _made_from(domains, stack.pop()) for part in parts} - found
+        found |= fresh
         stack += fresh
-    if group in own or below.isdisjoint(own):
-        return {group} - own
-    return {left for part in parts for left in lacking(domains, part, own)}
+    return found
 
 
-def _splits(domains: DomainMap, group: Group) -> list[Group]:
-    """The groups that splits made from a group."""
-    return [
-        part
-        for transform in domains.touching(group)
-        if isinstance(transform, Split) and domains.group(transform.axis) == group
-        for part in map(domains.group, transform.results)
-        if part != group
-    ]
+def _made_from(domains: DomainMap, group: Group) -> list[tuple[Group, ...]]:
+    """What each split, or merge with another one, made from a group."""
+    found: dict[tuple[Group, ...], None] = {}
+    for transform in domains.touching(group):
+        results = {axis: domains.group(axis) for axis in transform.results}
+        if group not in results.values():
+            found[tuple(results.values())] = None
+    return list(found)
 
 
 def _connected(domains: DomainMap, group: Group) -> set[Group]:

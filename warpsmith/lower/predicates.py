@@ -165,15 +165,20 @@ class Predicates:
         axes = (axis for axis in (*output.root, *output.logical) if not axis.is_broadcast)
         own = set(map(self._buffers.domains.group, axes))
         given = Derivation(self._buffers.domains, dict.fromkeys(own, integers.ZERO))
+        domains = self._buffers.domains
+
+        def is_told(group: Group) -> bool:
+            """Whether it is known, or its parts say what is lacking: not what it was made from."""
+            return given.reaches(group) or lacking(domains, group, own) != {group}
+
         found: dict[Group, None] = {}
         for axis in output.loop:
             if axis not in self._buffers.unused[output]:
-                domains = self._buffers.domains
-                for made_from in origins(domains, domains.group(axis), given.reaches):
+                for made_from in origins(domains, domains.group(axis), is_told):
                     if not given.reaches(made_from):
                         found.update(dict.fromkeys(lacking(domains, made_from, own)))
             elif not axis.parallel.is_thread:
-                found[self._buffers.domains.group(axis)] = None
+                found[domains.group(axis)] = None
         return list(found)
 
     def _is_copy(self, output: TensorView, axis: IterDomain) -> bool:
