@@ -14,7 +14,7 @@ def test_a_result_of_16_bits_that_both_kernels_need_is_written() -> None:
     """Its Float value, which the next kernel reads, is another tensor than the result."""
 
     def program(x: Any) -> Any:
-        means = ops.mean(x, [1])
+        means: Any = ops.mean(x, [1])
         away = means - ops.min(means, [0], keepdim=True)
         return ops.matmul(x, x), ops.sum(away, [0], keepdim=True), away
 
