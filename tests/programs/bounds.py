@@ -9,6 +9,7 @@ where an interval is so wide that this could mislead, the element counts as unkn
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -227,9 +228,21 @@ def _to_float(x: Bounded, dtype: DataType) -> Bounded:
     return settled(dtype, middle, np.where(over | x.unknown, np.inf, spread))
 
 
-def _all_equal(values: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """Where elements along axes are one number: their roundings then all go the same way."""
-    return np.asarray(values.max(axes, initial=-np.inf) == values.min(axes, initial=np.inf))
+def _most_equal(values: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """How many elements along axes are one number: their roundings may all go the same way; zeros
+    have none.
+    """
+    numbers = np.where(values == 0, np.nan, values)  # NaNs are not equal
+    last = np.moveaxis(numbers, axes, range(-len(axes), 0))
+    kept = last.shape[: values.ndim - len(axes)]
+    rows = np.sort(last.reshape(*kept, math.prod(last.shape[len(kept) :])), -1)
+    if not rows.size:
+        return np.zeros(kept, np.int64)
+    places = np.arange(rows.shape[-1])
+    begins = np.ones(rows.shape, bool)
+    begins[..., 1:] = rows[..., 1:] != rows[..., :-1]
+    since = np.maximum.accumulate(np.where(begins, places, 0), -1)
+    return np.asarray((places - since).max(-1) + 1)
 
 
 def summed(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
@@ -238,7 +251,7 @@ def summed(x: Bounded, axes: tuple[int, ...], dtype: DataType) -> Bounded:
     with np.errstate(all="ignore"):
         value = x.value.sum(axes)
         size = np.where(np.isfinite(x.value), np.abs(x.value), 0.0).sum(axes)
-        steps = np.where(_all_equal(x.value, axes), count, np.sqrt(count))
+        steps = np.maximum(_most_equal(x.value, axes), np.sqrt(count))
         error = x.error.sum(axes) + (4 + 4 * steps) * UNIT[dtype] * size
     far = np.isfinite(value) & (size > LARGEST[dtype] / 8)
     return settled(dtype, value, np.where(far, np.inf, error + SMALLEST[dtype]))
@@ -260,8 +273,8 @@ def accumulated(x: Bounded, axis: int, dtype: DataType, *, exclusive: bool) -> B
     with np.errstate(all="ignore"):
         value = before(x.value)
         size = before(np.where(np.isfinite(x.value), np.abs(x.value), 0.0))
-        equal = np.expand_dims(_all_equal(x.value, (axis,)), axis)
-        steps = np.where(equal, count, np.sqrt(count))
+        equal = np.expand_dims(_most_equal(x.value, (axis,)), axis)
+        steps = np.maximum(np.minimum(equal, count), np.sqrt(count))
         error = before(x.error) + (8 + 4 * steps) * UNIT[dtype] * size
     far = np.isfinite(value) & (size > LARGEST[dtype] / 8)
     return settled(dtype, value, np.where(far, np.inf, error + SMALLEST[dtype]))

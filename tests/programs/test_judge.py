@@ -15,6 +15,7 @@ from tests.programs.generate import TINY, generate
 from tests.programs.judge import judged, valid
 from tests.programs.meaning import Meaning
 from tests.programs.program import Input, Layout, Program, Ref, Shape, Size, Statement
+from tests.programs.values import Value, perhaps_stored
 from warpsmith.engine import plan
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.dtypes import DataType
@@ -197,9 +198,20 @@ def test_roundings_of_equal_numbers_add_up() -> None:
     """A sum of one number again and again may be off by as many roundings, others by their root."""
     equal = np.full((2, 4096), 3.3)
     other = equal + np.arange(4096) / 4096
+    most = np.where(np.arange(4096) % 16, equal, other)
     for make in (
         lambda x: bounds.summed(x, (1,), DataType.Double).error,
         lambda x: bounds.accumulated(x, 1, DataType.Double, exclusive=False).error[:, -1],
     ):
-        ones, others = (make(bounds.exact(DataType.Double, x)) for x in (equal, other))
+        ones, others, mosts = (make(bounds.exact(DataType.Double, x)) for x in (equal, other, most))
         assert np.all(ones > 30 * others)
+        assert np.all(mosts > 30 * others)
+
+
+def test_half_numbers_beyond_their_range_may_be_infinite_in_memory() -> None:
+    """The difference of two, which one kernel finds in Float, is NaN where they were stored."""
+    wide = bounds.exact(DataType.Float, np.array([7e4, 6e4]))
+    stored = perhaps_stored(Value(DataType.Half, ("n",), wide))
+    np.testing.assert_array_equal(stored.wide.unknown, [True, False])
+    bfloat = perhaps_stored(Value(DataType.BFloat16, ("n",), wide))
+    assert not bfloat.wide.unknown.any()

@@ -77,9 +77,13 @@ def operand(value: Any, dtype: DataType) -> Bounded:
 
 
 def perhaps_stored(value: Value) -> Value:
-    """What its user knows as 16-bit, where it may or may not be rounded to that in memory."""
+    """What its user knows as 16-bit, where it may or may not be rounded to that in memory: beyond
+    that type's range it is infinite there, or is not.
+    """
     if not value.dtype.is_half or value.wide.dtype is value.dtype:
         return value
     held = value.wide if value.wide.dtype.is_float else bounds.converted(value.wide, DataType.Float)
     error = held.error + UNIT[value.dtype] * np.abs(held.value) + SMALLEST[value.dtype]
-    return replace(value, wide=settled(held.dtype, held.value, error))
+    size = np.abs(held.value) + error
+    beyond = np.isfinite(held.value) & (size > bounds.LARGEST[value.dtype])
+    return replace(value, wide=settled(held.dtype, held.value, np.where(beyond, np.inf, error)))
