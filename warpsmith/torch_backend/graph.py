@@ -19,7 +19,7 @@ from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
-from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
+from warpsmith.torch_backend.regions import PRODUCTS, Kind, Regions, has_effects, regions_of
 from warpsmith.torch_backend.sizes import UnknownSize
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
 
@@ -115,7 +115,10 @@ class _Builder:
         """The reshape in which a region reads what it computes, if torch too reads that alone.
 
         It is the result then: both would be stored, the one for torch and the other for a product.
+        A product is stored as it is, since its kernel does not reshape.
         """
+        if name_of(node.target) in PRODUCTS:
+            return None
         own = set(region)
         view, *others = [user for user in node.users if user not in own]
         if others or self._kinds.get(view) is not Kind.free or name_of(view.target) != "view":

@@ -150,7 +150,7 @@ class _Sorting:
         name = name_of(node.target)
         free = name in VIEWS or name in READS or name in FACTORIES
         reason = "the option products is off"
-        if self._products or name not in _PRODUCTS:
+        if self._products or name not in PRODUCTS:
             key = _alike(node)
             if key not in self._known:
                 self._known[key] = self._reason(node, free)
@@ -195,7 +195,8 @@ class _Sorting:
         return ""
 
 
-_PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+"""Names of the operations that multiply matrices."""
 
 
 def _check(tensor: torch.Tensor, device: torch.device) -> None:
