@@ -399,3 +399,11 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
         except WarpsmithError:
             continue  # some have no meaning
     assert changed < asked > 5
+
+
+def test_what_is_empty_is_joined_with_nothing_else() -> None:
+    """A grid of no blocks would leave a dropout's mask unwritten, beside a product of nothing."""
+    from tests.programs.run import program_of
+
+    verdict = judged(program_of(261510722, "sim"), "sim")
+    assert verdict.kind == "passed", verdict.message

@@ -17,6 +17,7 @@ from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
+from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.alike import Labels, shape_of
 from warpsmith.planner.decided import Decided
 from warpsmith.planner.prices import Plan, Planned, Prices
@@ -139,11 +140,16 @@ class _Search:
         read, results = frozenset(second.reads), first.graph.results
         inside = {t for t in read if self.uses[f"T{t}"] == 1} - results
         part = _joined(first, second, [t for t in first.sinks if t not in inside])
+        if len({self._is_empty(tensor) for tensor in part.written}) > 1:
+            return None  # the grid of what is empty has no blocks
         us = self._priced(part)
         if us is None:
             return None
         reads, writes = (frozenset(f"T{t}" for t in ts) for ts in (part.reads, part.sinks))
         return _Kernel(part, writer.sinks + reader.sinks, reads, writes, us)
+
+    def _is_empty(self, tensor: TensorView) -> bool:
+        return any(self.problem.size(axis.extent) == 0 for axis in tensor.shape_axes)
 
     def _priced(self, part: Part) -> float | None:
         """Microseconds; None where no kernel computes it, or nobody is to ask any more."""
