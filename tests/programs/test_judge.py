@@ -15,6 +15,7 @@ from tests.programs.generate import TINY, generate
 from tests.programs.judge import judged, valid
 from tests.programs.meaning import Meaning
 from tests.programs.program import Input, Layout, Program, Ref, Shape, Size, Statement
+from tests.programs.run import program_of
 from tests.programs.values import Value, perhaps_stored
 from warpsmith.engine import plan
 from warpsmith.errors import ScheduleError
@@ -215,3 +216,15 @@ def test_half_numbers_beyond_their_range_may_be_infinite_in_memory() -> None:
     np.testing.assert_array_equal(stored.wide.unknown, [True, False])
     bfloat = perhaps_stored(Value(DataType.BFloat16, ("n",), wide))
     assert not bfloat.wide.unknown.any()
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(261600916, id="a product of Doubles that is asked for in Float"),
+        pytest.param(261605344, id="the variance of one number that is infinite"),
+    ],
+)
+def test_what_was_called_wrong_and_was_right(seed: int) -> None:
+    verdict = judged(program_of(seed, "gpu"), "reference")
+    assert verdict.kind == "passed", verdict.message

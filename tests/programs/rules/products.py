@@ -50,12 +50,11 @@ def _product(
 
 
 def _asked(x: Value, dtype: DataType | None) -> Value:
-    """The result in another type, rounded once; floats are read before that, integers as they are
-    cut off.
-    """
+    """The result in another type, rounded once; what has less than 32 bits is read before that."""
     if dtype is None or dtype is x.dtype:
         return x
-    return Value(dtype, x.dims, x.wide if dtype.is_float else bounds.converted(x.wide, dtype))
+    read = dtype.compute if dtype.is_float else dtype
+    return Value(dtype, x.dims, bounds.converted(x.wide, read))
 
 
 def _rounded_or_not(x: Value) -> Bounded:

@@ -192,7 +192,7 @@ def var_mean(
         squares = _squares(tensor, gone)
         if divisor.value == 0:  # 0 / 0 or a small number / 0
             nothing = np.where(squares.error > bounds.SMALLEST[compute], np.inf, 0.0)
-            value = np.where(squares.value == 0, np.nan, np.inf)
+            value = np.where(squares.value > 0, np.inf, np.nan)
             return Bounded(compute, value, np.where(np.isnan(squares.value), 0.0, nothing))
         return bounds.sampled(np.true_divide, compute, (squares, divisor), ulps=4)
 
