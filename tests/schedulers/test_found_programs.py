@@ -253,6 +253,15 @@ def test_a_column_that_is_stored_and_reduced_with_its_rows_as_one() -> None:
     check(body, ((3, 4), [-1, -1]))
 
 
+def test_a_sum_of_rows_as_one_times_what_each_row_shares() -> None:
+    """That walks a part of what is reduced, which other threads hold: no kernel of the rows."""
+
+    def body(x: Any, w: Any) -> tuple[Any, ...]:
+        return (x + ops.sum(merged(x), [0]) * w,)
+
+    check(body, ((5, 4), [-1, -1]), ((4,), [-1]))
+
+
 def test_products_whose_rows_are_none_by_definition() -> None:
     """Their numbers are divided by 0, in turns that there are none of."""
 

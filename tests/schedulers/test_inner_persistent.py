@@ -272,6 +272,13 @@ def half_of_it(p: Program) -> None:
     p.output(p.op("mul", x, p.broadcast(y, [True, True, False])))
 
 
+def half_of_what_was_merged(p: Program) -> None:
+    x, y = p.input(FLOAT, (None, None)), p.input(FLOAT, (None,))
+    total = p.broadcast(p.reduce("sum", p.merge_dims(x, 0), [0]), [True])
+    scaled = p.op("mul", total, y)
+    p.output(p.op("add", x, p.broadcast(scaled, [True, False])))
+
+
 @pytest.mark.parametrize(
     ("build", "words"),
     [
@@ -280,6 +287,7 @@ def half_of_it(p: Program) -> None:
         (of_columns, "reduces dimensions that are not rows"),
         (of_stored_columns, "reduces dimensions that are not rows"),
         (half_of_it, "has some of the dimensions that were reduced, not all"),
+        (half_of_what_was_merged, "T5 has some of the dimensions that were reduced, not all"),
     ],
 )
 def test_refusals(build: Callable[[Program], None], words: str) -> None:

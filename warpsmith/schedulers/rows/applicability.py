@@ -80,16 +80,22 @@ def ends_in_rows(fusion: Program, dimensions: int | None = None) -> bool:
 
 
 def _torn(fusion: Program, domains: DomainMap, first: TensorView) -> str:
-    """Of what follows a reduction, each tensor walks whole rows or none of them."""
-    _, gone = pattern(domains, first)
+    """Of what follows a reduction, each tensor walks whole rows or none of them.
+
+    A dimension that does not follow from those that are kept is of the rows, be it one of several
+    that a reshape merged before they were reduced.
+    """
+    kept, gone = pattern(domains, first)
+    results = Derivation(domains, dict.fromkeys(kept, integers.ZERO))
     after = after_reduction(fusion)
     for operation in fusion.operations:
         if isinstance(operation, Reduction):
             continue
         for output in operation.outputs:
-            own = _walked(domains, output) & gone
-            torn = output in after and own and own != gone
-            if torn and not _gives(domains, output, gone):
+            if output not in after:
+                continue
+            own = {group for group in _walked(domains, output) if not results.reaches(group)}
+            if own and not own >= gone and not _gives(domains, output, gone):
                 return f"{output.name} has some of the dimensions that were reduced, not all"
     return ""
 
