@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tests.programs import bounds
-from tests.programs.bounds import Bounded
+from tests.programs.bounds import UNIT, Bounded
 from tests.programs.program import Dim, Program, Shape
 from tests.programs.rules.moves import broadcast, expand, moved, transpose
 from tests.programs.rules.pointwise import pointwise
@@ -50,11 +50,16 @@ def _product(
 
 
 def _asked(x: Value, dtype: DataType | None) -> Value:
-    """The result in another type, rounded once; what has less than 32 bits is read before that."""
+    """The result in another type, rounded once. Floats may be read before that: who goes on with a
+    sum of Doubles in its kernel has it as it is, others as Floats.
+    """
     if dtype is None or dtype is x.dtype:
         return x
-    read = dtype.compute if dtype.is_float else dtype
-    return Value(dtype, x.dims, bounds.converted(x.wide, read))
+    if not dtype.is_float or x.wide.dtype is dtype.compute:
+        return Value(dtype, x.dims, x.wide if dtype.is_float else bounds.converted(x.wide, dtype))
+    stored = bounds.converted(x.wide, dtype.compute)
+    away = np.abs(np.where(np.isfinite(stored.value), stored.value, 0.0)) * UNIT[stored.dtype]
+    return Value(dtype, x.dims, Bounded(stored.dtype, stored.value, stored.error + away))
 
 
 def _rounded_or_not(x: Value) -> Bounded:
