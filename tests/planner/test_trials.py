@@ -407,3 +407,21 @@ def test_what_is_empty_is_joined_with_nothing_else() -> None:
 
     verdict = judged(program_of(261510722, "sim"), "sim")
     assert verdict.kind == "passed", verdict.message
+
+
+def test_explain_prices_no_kernel_that_would_wait_for_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What one norm writes for another goes past the product between them."""
+
+    def layer(x: Any, w: Any) -> Any:
+        total = x - ops.mean(x, -1, keepdim=True)
+        normed = ops.cast(total * ops.rsqrt(ops.mean(total * total, -1, keepdim=True)), x.dtype)
+        both = ops.linear(normed, w) + total
+        return both - ops.mean(both, -1, keepdim=True), total
+
+    everything_apart = Decided(apart=frozenset(range(100)))
+    monkeypatch.setattr(engine, "faster", lambda *given: everything_apart)
+    call = called(layer, *empty((64, 64), (64, 64)))
+    told = [line for cut in cuts(call.segments, call.problem, 12) for line in cut.lines()]
+    assert "  not one     order: kernel 1 needs kernel 0, and kernel 2 needs kernel 1" in told

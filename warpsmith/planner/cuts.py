@@ -119,9 +119,25 @@ def cuts(plan: Sequence[Planned], problem: Problem, most: int) -> Iterator[Cut]:
                 (prices.us(planned, problem), prices.us(first, problem)),
                 PARTIAL
                 if _is_partial(tensor)
-                else _other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
+                else _kept_apart(plan, writer, users[0])
+                or _other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
                 None if _is_partial(tensor) else _again(both, first, problem),
             )
+
+
+def _kept_apart(plan: Sequence[Planned], writer: int, reader: int) -> Other | None:
+    """What keeps two kernels from being one: a third that needs the first, and the second it."""
+    made = dict.fromkeys(plan[writer].segment.outputs, writer)
+    for number in range(writer + 1, reader):
+        if not made.keys().isdisjoint(plan[number].segment.inputs):
+            made |= dict.fromkeys(plan[number].segment.outputs, number)
+    met = next(
+        (made[n] for n in plan[reader].segment.inputs if made.get(n, writer) != writer), None
+    )
+    if met is None:
+        return None
+    reason = f"kernel {met} needs kernel {writer}, and kernel {reader} needs kernel {met}"
+    return Other(refusals=(("order", reason),))
 
 
 def _is_partial(tensor: TensorView) -> bool:
