@@ -17,7 +17,7 @@ import pytest
 import warpsmith
 from tests.programs import judge
 from tests.programs.generate import generate
-from tests.support.stand_in import StandIn, stand_in, told
+from tests.support.stand_in import StandIn, random_call, stand_in, told
 from warpsmith import ops
 from warpsmith.engine import loaded
 from warpsmith.engine.executable import Executable
@@ -57,14 +57,7 @@ def both(gpu: StandIn, executable: Executable, inputs: list[Any]) -> tuple[Any, 
 @pytest.mark.few(8)
 @pytest.mark.parametrize("seed", range(300))
 def test_random_programs(gpu: StandIn, seed: int) -> None:
-    program = generate(seed)
-    space: dict[str, Any] = {}
-    exec(compile(program.definition(), "<program>", "exec"), space)
-    fd = space["fd"]
-    inputs = [
-        judge._on_device(x, torch, "cpu") if hasattr(x, "ctypes") else x for x in space["inputs"]
-    ]
-    executable = fd._ready(False)
+    executable, inputs = random_call(seed)
     if executable._sizes:
         pytest.skip("a size depends on a number")
     try:

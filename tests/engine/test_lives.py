@@ -9,8 +9,7 @@ import pytest
 
 import warpsmith
 from tests.programs import judge
-from tests.programs.generate import generate
-from tests.support.stand_in import StandIn, stand_in
+from tests.support.stand_in import StandIn, random_call, stand_in
 from warpsmith import knobs, ops
 from warpsmith.engine import lives, runners
 from warpsmith.engine.executable import Executable
@@ -161,11 +160,7 @@ def test_no_room_lets_go_of_all(memory: Memory, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.few(8)
 @pytest.mark.parametrize("seed", range(100))
 def test_random_programs_launch_the_same_in_turns(gpu: StandIn, memory: Memory, seed: int) -> None:
-    space: dict[str, Any] = {}
-    exec(compile(generate(seed).definition(), "<program>", "exec"), space)
-    drawn = space["inputs"]
-    given = [judge._on_device(x, torch, "cpu") if hasattr(x, "ctypes") else x for x in drawn]
-    executable = space["fd"]._ready(False)
+    executable, given = random_call(seed)
     try:
         with judge.uncompiled():
             run = executable.prepared(given)

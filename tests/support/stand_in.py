@@ -18,7 +18,10 @@ from typing import Any
 
 import pytest
 
+from tests.programs import judge
+from tests.programs.generate import generate
 from tests.support.fake_driver import OK, FakeDriver, install, no_kernels_loaded
+from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.runtime import launcher
 
@@ -227,3 +230,14 @@ def _bytes(tensor: Any) -> int:
         return 0
     steps = zip(tensor.shape, tensor.stride(), strict=True)
     return int((1 + sum((e - 1) * s for e, s in steps)) * tensor.element_size())
+
+
+def random_call(seed: int) -> tuple[Executable, list[Any]]:
+    """The random program of a seed, and its arguments as tensors of PyTorch."""
+    import torch
+
+    space: dict[str, Any] = {}
+    exec(compile(generate(seed).definition(), "<program>", "exec"), space)
+    drawn = space["inputs"]
+    given = [judge._on_device(x, torch, "cpu") if hasattr(x, "ctypes") else x for x in drawn]
+    return space["fd"]._ready(False), given
