@@ -17,6 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -68,7 +69,7 @@ def on_cpu(name: str, size: Size = TINY) -> tuple[float, float, float]:
     return furthest(found, expected), taken / (taken + left), seconds
 
 
-def on_gpu(name: str, size: Size, mode: str | None, shown: bool) -> None:
+def on_gpu(name: str, size: Size, mode: str | None, *, shown: bool, profiled: bool) -> None:
     """Prints a row for the forward pass and one for the training step."""
     torch.manual_seed(0)
     torch._dynamo.reset()
@@ -122,8 +123,25 @@ def on_gpu(name: str, size: Size, mode: str | None, shown: bool) -> None:
                 f"{median(ratios):.3f}  peak {peaks[who]:8.0f} MiB"
                 + ("" if wrong[who] <= 2 * wrong["eager"] + 1e-3 else "  WRONG")
             )
+        for who in ("inductor", "ours") if profiled else ():
+            print(f"{name} {what} {who}", *kernels_of(partial(run, who)), sep="\n")
     if shown:
         print(report(models["ours"], measure=True))
+
+
+def kernels_of(run: Callable[[], None], most: int = 25) -> list[str]:
+    """A line for each kernel that a call launches, those that take longest first: microseconds of
+    the GPU in all, how often it runs, and its name.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as found:
+        run()
+        torch.cuda.synchronize()
+    rows = sorted(found.key_averages(), key=lambda row: -row.device_time_total)
+    total = sum(row.device_time_total for row in rows)
+    lines = [f"  {total:9.0f} µs of all kernels"]
+    return lines + [f"  {r.device_time_total:9.0f} {r.count:4} {r.key[:90]}" for r in rows[:most]]
 
 
 def main() -> None:
@@ -133,6 +151,7 @@ def main() -> None:
     parser.add_argument("--mode", help="of torch.compile")
     parser.add_argument("--length", type=int, default=REAL.length, help="words of each sequence")
     parser.add_argument("--report", action="store_true", help="each region, with its time")
+    parser.add_argument("--profile", action="store_true", help="the kernels that take longest")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", DeprecationWarning)
     if asked.cpu:
@@ -144,7 +163,7 @@ def main() -> None:
                 distance, share, seconds = on_cpu(name)
                 print(f"{name:12} {distance:9.1e} {share:6.1%} {seconds:10.1f} s", flush=True)
             else:
-                on_gpu(name, size, asked.mode, asked.report)
+                on_gpu(name, size, asked.mode, shown=asked.report, profiled=asked.profile)
         except Exception as failure:
             print(f"{name:12} {one_line(failure)}", flush=True)
 

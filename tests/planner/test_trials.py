@@ -68,6 +68,11 @@ def both_ways(x: Any) -> Any:
     return x + 1, ops.permute(x * 2, [1, 0]) + 0
 
 
+def from_two_sides(x: Any, y: Any) -> Any:
+    """Two tensors that lie along two other dimensions than the result."""
+    return ops.permute(x, [2, 0, 1]) + ops.permute(y, [0, 2, 1]) + 0
+
+
 def gradients(d: Any, gate: Any, up: Any) -> Any:
     """Of the halves of a gated unit."""
     share = ops.sigmoid(gate)
@@ -333,6 +338,26 @@ def test_sectors_that_the_l2_holds_until_they_are_whole_are_written_once(
     assert moved(4096) == (3 * 2 * 4096 * 4096, 0.0)
     elements = 16384 * 4096
     assert moved(16384) == (3 * 2 * elements, 2 * 32 * elements - 2 * elements)
+
+
+def test_sectors_that_the_l2_forgets_before_they_are_read_again_come_from_memory_again(
+    structural: Callable[..., CallPlan],
+) -> None:
+    """Of all that a result has in a row of its last two dimensions, or in one of the last."""
+
+    def again(across: int) -> float:
+        shapes = (1024, across, 32), (32, across, 1024)
+        (planned,) = structural(from_two_sides, *empty(*shapes)).segments
+        assert planned.candidate is not None
+        sizes = {
+            f"T{n}_size{d}": size for n, shape in enumerate(shapes) for d, size in enumerate(shape)
+        }
+        return traffic_of(
+            planned.candidate, Problem(values=sizes, alignment={}, target=H200)
+        ).partly
+
+    assert again(1024) == 0.0  # a sector is read again after 1024 x 1024 others, of 32 MiB
+    assert again(2048) == 15 * 2 * 32 * 1024 * 2048
 
 
 @pytest.mark.parametrize("name", CASES)

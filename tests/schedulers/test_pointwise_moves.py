@@ -71,6 +71,15 @@ def test_transposed_bias_row(shape: tuple[int, int]) -> None:
     check_automatic(p.fusion, random_inputs(p.fusion, {"T0": shape, "T1": shape[1:]}))
 
 
+def test_inputs_without_the_fastest_dimension_do_not_keep_others_from_being_transposed() -> None:
+    p = Program()
+    x, row = p.input(DataType.Float, (None,) * 3), p.input(DataType.Float, (None,))
+    wide = p.broadcast(row, [True, False, True])
+    p.output(p.op("add", p.permute(x, (2, 0, 1)), wide))
+    _, kernel = check_automatic(p.fusion, random_inputs(p.fusion, {"T0": (5, 40, 34), "T1": (5,)}))
+    assert kernel.shared
+
+
 def test_plain_and_transposed_outputs_of_one_input() -> None:
     p = Program()
     x = p.input(DataType.Float, (None, None))

@@ -48,8 +48,9 @@ class Traffic:
         moved: bytes of memory, each once.
         sectors: bytes between the L2 and multiprocessors: whole sectors for each warp.
         issued: instructions of operations on single elements.
-        partly: bytes of memory besides, of sectors that are written in part: each is read before,
-            and written whole.
+        partly: bytes of memory besides: of sectors that are written in part, each of which is read
+            before, and written whole; and of those that are read in part, and again when the L2 has
+            let them go.
         across: names of the tensors that are written in sectors apart.
     """
 
@@ -106,7 +107,12 @@ def traffic(
         moved=sum(sizes.values()) + elsewhere,
         sectors=sum(size * spread[memory] for memory, size in sizes.items()) + elsewhere,
         issued=_issued(fusion, domains, extents, problem),
-        partly=_partly([(sizes[memory], spread[memory]) for memory in across], problem),
+        partly=_partly([(sizes[memory], spread[memory]) for memory in across], problem)
+        + sum(
+            (spread[memory] - 1) * sizes[memory]
+            for memory, cached in tensors.items()
+            if cached.load and spread[memory] > 1 and _comes_late(domains, cached, extents, problem)
+        ),
         across=frozenset(memory.name for memory in across),
     )
 
@@ -144,14 +150,32 @@ def _elements(tensor: TensorView, problem: Problem) -> int:
 
 def _spread(domains: DomainMap, cached: Cached, extents: dict[Group, int]) -> float:
     """How many times its bytes a tensor takes, where a warp's elements lie in sectors apart."""
-    memory, size = cached.memory, cached.memory.dtype.size
-    walked = [domains.group(cached.copy.shape_axes[d]) for d in memory.concrete_order()]
-    order = [group for group in extents if group in walked]
-    if not order or set(walked) != set(order) or walked[-1] == order[-1]:
+    size, inside = cached.memory.dtype.size, _inside(domains, cached, extents)
+    if inside is None:
         return 1.0
-    inside = prod(extents[group] for group in order[order.index(walked[-1]) + 1 :])
     beside = max(WARP * VECTOR // max(inside, 1), 1)  # of a warp, those that lie side by side
     return max(SECTOR / (size * min(beside, SECTOR // size)), 1.0)
+
+
+def _inside(domains: DomainMap, cached: Cached, extents: dict[Group, int]) -> int | None:
+    """Elements of a tensor that the loops come by from one to the next of its fastest dimension;
+    None where that one is the loops' fastest, too.
+    """
+    walked = [domains.group(cached.copy.shape_axes[d]) for d in cached.memory.concrete_order()]
+    order = [group for group in extents if group in walked]
+    if not order or set(walked) != set(order) or walked[-1] == order[-1]:
+        return None
+    return prod(extents[group] for group in order[order.index(walked[-1]) + 1 :])
+
+
+def _comes_late(
+    domains: DomainMap, cached: Cached, extents: dict[Group, int], problem: Problem
+) -> bool:
+    """Whether the L2 holds no sector from one of its elements to the next, since all others of as
+    many come between.
+    """
+    inside = _inside(domains, cached, extents)
+    return inside is not None and inside * SECTOR > problem.target.l2_bytes
 
 
 def _issued(

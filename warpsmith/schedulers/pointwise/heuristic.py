@@ -184,21 +184,24 @@ def blocks(params: PointwiseParams, problem: Problem) -> int:
 def _transposed(
     domains: DomainMap, caches: tuple[Cached, ...], problem: Problem, run: InnerRun
 ) -> Transposed | None:
-    """The inputs that walk some other dimension contiguously, if they agree on which."""
+    """The inputs that walk some other dimension contiguously, if they agree on which. What has not
+    the fastest one is read once for all of it, however it lies.
+    """
+    if not run.axes:
+        return None
     places = {domains.group(axis): place for place, axis in enumerate(run.axes)}
+    last = domains.group(run.axes[-1])
     found: dict[int, list[Cached]] = {}
     for cached in caches:
         group = fastest(domains, cached) if cached.load else None
-        place = None if group is None else places.get(group)
-        if place is not None and place != len(run.axes) - 1:
-            found.setdefault(place, []).append(cached)
-    if len(found) != 1 or not run.axes:
+        own = (axis for axis in cached.register.shape_axes if not axis.is_broadcast)
+        if group in places and group != last and last in map(domains.group, own):
+            found.setdefault(places[group], []).append(cached)
+    if len(found) != 1:
         return None
     ((dimension, inputs),) = found.items()
-    last, other = (problem.size(domains.extent_of(run.axes[place])) for place in (-1, dimension))
-    own = (a for c in inputs for a in c.register.shape_axes if not a.is_broadcast)
-    has_last = set(map(domains.group, own))
-    if min(last, other) < TILE // 2 or domains.group(run.axes[-1]) not in has_last:
+    other = problem.size(domains.extent_of(run.axes[dimension]))
+    if min(problem.size(run.last), other) < TILE // 2:
         return None
     width = widest_vector([cached.memory.dtype for cached in inputs])
     while width > 1 and (
