@@ -1,10 +1,11 @@
 """A long run: threads that call random programs at random sizes; memory must come to rest.
 
 `python -m bench.soak --minutes 30` on a GPU, or `--minutes 1 --device sim` anywhere. Every 10 s it
-prints what the process and the device hold; after a sixth of the time, for the last quarter, in the
-end, and once no program is kept any more, also what that consists of. It exits with 1 if a result
-was wrong, or if memory still grows after the first sixth. The limits of caches are divided by how
-much shorter than 30 minutes the run is, so that a short one reaches them, too: of 30
+prints what the process holds, and what it takes of the device; where the driver does not list it,
+what all take, and then nothing else may run there. After a sixth of the time, for the last quarter,
+in the end, and once no program is kept any more, also what that consists of. It exits with 1 if a
+result was wrong, or if memory still grows after the first sixth. The limits of caches are divided
+by how much shorter than 30 minutes the run is, so that a short one reaches them, too: of 30
 minutes, plans do after some 2,000 calls. A machine too slow for that in the first sixth may fail
 for caches that fill. `--log FILE` takes each line as it is printed, of a run that nobody waits for.
 """
@@ -27,6 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 import warpsmith
+from bench.on_device import Share, watched
 from bench.resident import MIB, Resident, resident_bytes, trim
 from bench.soak_programs import Program, check, drawn
 from warpsmith import knobs
@@ -49,18 +51,21 @@ LIMITS = ("kept_traces", "kept_plans", "kept_kernels", "loaded_kernels", "kept_m
 
 @dataclass(slots=True)
 class Seen:
-    """What a run saw: bytes of the process and of the device, by second; and what was wrong."""
+    """What a run saw: bytes of the process, and those of the device that were `whose`, by second;
+    and what was wrong.
+    """
 
     seconds: list[float] = field(default_factory=list)
     process: list[int] = field(default_factory=list)
     device: list[int] = field(default_factory=list)
+    whose: str = "the device"
     wrong: list[str] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
 
     def problems(self, duration_s: float) -> list[str]:
         """What makes the run a failure, in words."""
         found = list(self.wrong)
-        for name, bytes_ in (("the process", self.process), ("the device", self.device)):
+        for name, bytes_ in (("the process", self.process), (self.whose, self.device)):
             growth = grown(self.seconds, bytes_, duration_s)
             if growth > 0:
                 found.append(f"the memory of {name} grew by {growth / MIB:.0f} MiB too much")
@@ -97,6 +102,10 @@ def soak(
 ) -> Seen:
     """Run until `minutes` are over or so many `calls` are made. `say` gets a line each 10 s."""
     seen = Seen(calls=[0] * threads)
+    share = _share(device)
+    if share is not None:
+        seen.whose = share.whose
+        say(f"memory of the device is that of {share.whose}")
     pool = [drawn(random.Random(f"{seed}/{number}")) for number in range(POOL)]
     known = [(program, program.fused) for program in pool]
     begin, over = time.monotonic(), threading.Event()
@@ -129,7 +138,7 @@ def soak(
         passed = time.monotonic() - begin
         seen.seconds.append(passed)
         seen.process.append(resident_bytes())
-        seen.device.append(device_bytes() if device == "gpu" else 0)
+        seen.device.append(_taken(share, seen.device))
         if passed >= 10 * (told + 1):
             told += 1
             say(_line(seen))
@@ -174,13 +183,26 @@ def _numbers(
     return [torch.randn(shape, generator=drawn_there, device="cuda") for shape in shapes]
 
 
-def device_bytes() -> int:
-    """What is taken of the device's memory, by anybody, but for what PyTorch keeps in store."""
+def _share(device: Device) -> Share | None:
+    """Whose memory is judged on a GPU; the process has a context from here on."""
+    if device != "gpu":
+        return None
     import torch
 
-    free, total = torch.cuda.mem_get_info()
-    spare = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-    return int(total - free - spare)
+    torch.zeros(1, device="cuda")
+    return watched()
+
+
+def _taken(share: Share | None, before: Sequence[int]) -> int:
+    """Bytes of the device, but for what PyTorch keeps in store; as before where nobody says."""
+    if share is None:
+        return 0
+    import torch
+
+    found = share.bytes()
+    if found is None:
+        return before[-1] if before else 0
+    return int(found - torch.cuda.memory_reserved() + torch.cuda.memory_allocated())
 
 
 def _line(seen: Seen) -> str:

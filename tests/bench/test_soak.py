@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import warpsmith
-from bench import soak
+from bench import on_device, soak
 from bench.resident import MIB, Resident
 from bench.soak import Device, Seen, grown, limits
 from bench.soak_programs import Program
@@ -75,6 +75,32 @@ def test_growth_is_noticed() -> None:
     assert grown(seconds[:3], growing[:3], 60) == 0
     seen = Seen(seconds=seconds, process=growing, device=filled)
     assert [problem[:31] for problem in seen.problems(60)] == ["the memory of the process grew "]
+
+
+LISTING = "17, 812 MiB\n4, 500 MiB\n171, [N/A]\n17, 8 MiB\n"
+"""Of two devices, as `nvidia-smi` prints it."""
+
+
+def test_other_processes_on_the_device_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(on_device, "_listing", lambda: LISTING)
+    monkeypatch.setattr(on_device, "_whole", lambda: 5000 * MIB)
+    for process, bytes_ in ((17, 820 * MIB), (4, 500 * MIB)):
+        monkeypatch.setattr("os.getpid", lambda process=process: process)
+        share = on_device.watched()
+        assert (share.whose, share.bytes()) == (f"process {process} on the device", bytes_)
+    for process in (171, 7):
+        monkeypatch.setattr("os.getpid", lambda process=process: process)
+        share = on_device.watched()
+        assert share.bytes() == 5000 * MIB
+        assert share.whose.startswith("the whole device")
+
+
+def test_who_grew_on_the_device_is_named() -> None:
+    seconds = [float(second) for second in range(60)]
+    growing, flat = [(500 + 8 * second) * MIB for second in range(60)], [0] * 60
+    seen = Seen(seconds=seconds, process=flat, device=growing, whose="process 17 on the device")
+    (problem,) = seen.problems(60)
+    assert problem.startswith("the memory of process 17 on the device grew by ")
 
 
 def test_a_wrong_result_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import struct
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,6 +28,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.kernel.kernel import Reciprocal
 from warpsmith.runtime import launcher
+from warpsmith.runtime.launch import LoadedKernel
 
 torch = pytest.importorskip("torch")
 
@@ -242,6 +244,46 @@ def test_what_is_forgotten_is_loaded_or_planned_again(gpu: StandIn) -> None:
     with judge.uncompiled():
         made(x, y)
     assert taken_by_c(made, x, y)
+
+
+def test_a_kernel_that_another_thread_loads_anew_is_not_launched_for_this_one(
+    gpu: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call keeps the kernel that it launches; another one may be unloaded under the launch."""
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    loaded._KERNELS.entries.clear()
+    gc.collect()
+    is_loading, may_go_on = threading.Event(), threading.Event()
+    ready, note, main = loaded.ready_to_launch, LoadedKernel.note, threading.current_thread()
+    launched: dict[bool, int] = {}
+
+    def made_ready(*given: Any, **named: Any) -> Any:
+        kernel = ready(*given, **named)
+        if threading.current_thread() is not main:
+            is_loading.set()
+            may_go_on.wait(10)
+        return kernel
+
+    def noted(self: LoadedKernel, stream: int) -> None:
+        note(self, stream)
+        if threading.current_thread() is main:
+            loaded._KERNELS.entries.clear()  # as limits may
+            may_go_on.set()
+            other.join()
+
+    def seen(function: int, *told: int) -> None:
+        launched[threading.current_thread() is main] = function
+
+    monkeypatch.setattr(loaded, "ready_to_launch", made_ready)
+    monkeypatch.setattr(LoadedKernel, "note", noted)
+    monkeypatch.setattr(gpu, "note", seen)
+    other = threading.Thread(target=taken_by_c, args=(made, x, y))
+    other.start()
+    assert is_loading.wait(10)
+    first = len(gpu.driver.loaded)
+    assert taken_by_c(made, x, y)
+    assert launched == {False: first, True: first + 1}
 
 
 def test_caches_see_that_a_call_is_used(gpu: StandIn) -> None:

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from tests.support.program import Program
+from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
 from warpsmith.engine.plan import INDEX_LIMIT, index_type_for, misfits, plan
-from warpsmith.engine.planned import PlannedSegment
-from warpsmith.errors import ArgumentError
+from warpsmith.engine.planned import NoKernelError, PlannedSegment
+from warpsmith.errors import ArgumentError, InternalError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -323,3 +324,21 @@ def test_places_of_draws_are_counted(tmp_path: Path) -> None:
         Knobs(cache_dir=tmp_path),
     )
     assert [each.compiled.kernel.index_type for each in call.launches] == [DataType.Int]
+
+
+@pytest.mark.filterwarnings("ignore::warpsmith.errors.PlanWarning")
+@pytest.mark.parametrize("place", ["misfits", "plan_call"])
+def test_a_plan_that_leaves_nothing_more_out_is_no_loop(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is unfit for a part that no plan has is found again and again."""
+    unfit = Unfit("pointwise", "it is unfit", frozenset({"T99"}))
+
+    def found(*given: object) -> tuple[Unfit, ...]:
+        if place == "plan_call":
+            raise NoKernelError(unfit)
+        return (unfit,)
+
+    monkeypatch.setattr(engine, place, found)
+    with pytest.raises(InternalError, match="pointwise is left out, and planned again"):
+        Executable(negated().fusion).plan_for([np.ones((4, 8), np.float32)])

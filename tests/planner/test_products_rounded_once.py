@@ -56,3 +56,28 @@ def test_a_product_that_another_type_was_asked_of_is_not_stored_as_its_operands(
     lost = 2.0**-20 if dtype is DataType.Float else 2.0**-11
     allowed = product.abs().cumsum(1) * lost + 2.0**-16
     assert bool(((got.double() - product.cumsum(1)).abs() <= allowed).all())
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("device", ["reference", "sim"])
+@pytest.mark.parametrize("name", ["matmul", "dot", "einsum"])
+def test_a_sum_of_doubles_that_is_asked_for_in_float_is_one_for_all(name: str, device: str) -> None:
+    """Whoever goes on with it in Double, beside it or at other places, reads what is returned."""
+    x = torch.rand(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        t = fd.define_tensor([-1, -1], True, DataType.Double)
+        if name == "dot":
+            made = ops.dot(ops.sum(t, [0]), ops.sum(t, [1]), dtype=DataType.Float)
+        elif name == "einsum":
+            made = ops.einsum("ab,az->zb", t, t, dtype=DataType.Float)
+        else:
+            made = ops.matmul(t, t, dtype=DataType.Float)
+        fd.add_output(made)
+        fd.add_output(ops.cast(made, DataType.Double))
+        fd.add_output(ops.add(made, t))
+    with knobs.scope(device=device):
+        rounded, wide, beside = fd.execute([x])
+    assert rounded.dtype is torch.float32
+    assert torch.equal(wide, rounded.double())
+    assert torch.equal(beside, rounded.double() + x)

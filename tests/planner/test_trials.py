@@ -19,11 +19,13 @@ from warpsmith import DataType, ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.plan import prepare
 from warpsmith.engine.planned import NoKernelError
 from warpsmith.errors import KernelRefusal, PlanWarning, WarpsmithError
 from warpsmith.planner import divided, trials
 from warpsmith.planner.cuts import cuts
 from warpsmith.planner.decided import NOTHING, Decided
+from warpsmith.planner.plan import cut
 from warpsmith.planner.prices import Prices
 from warpsmith.planner.segment import Unfit
 from warpsmith.schedulers.price import kernel_us, traffic_of
@@ -424,6 +426,23 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
         except WarpsmithError:
             continue  # some have no meaning
     assert changed < asked > 5
+
+
+def test_no_kernel_reads_what_it_writes() -> None:
+    """The Float value of a result of 16 bits is another tensor, which is stored as that result. A
+    kernel that widened what it wrote had operations that waited for each other, and no end.
+    """
+
+    def program(x: Any) -> tuple[Any, ...]:
+        spread = ops.var(x, [1])
+        return ops.transpose(x, 0, 1), ops.sum(spread, [0]), spread
+
+    fusion = prepare(warpsmith.fuse(program).lower(*empty((64, 32))).fusion)
+    for number in [tensor.number for tensor in fusion.computed]:
+        for stored in ("kept", "alone"):
+            decided = Decided(**{stored: frozenset({number})})
+            for segment in cut(fusion, decided=decided, target=H200):
+                assert set(segment.inputs).isdisjoint(segment.outputs), (stored, number)
 
 
 def test_what_is_empty_is_joined_with_nothing_else() -> None:

@@ -1,10 +1,40 @@
-"""The span of bytes that a strided array covers."""
+"""Memory of a device, and the span of bytes that a strided array covers."""
 
 from __future__ import annotations
 
-import numpy as np
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-from warpsmith.runtime.memory import span
+import numpy as np
+import pytest
+
+from tests.support.fake_driver import FakeDriver, install
+from warpsmith.runtime.memory import DeviceMemory, span
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads take turns at nearly every step."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_threads_take_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = install(monkeypatch, FakeDriver())
+
+    def work(number: int) -> None:
+        for _ in range(4):
+            with DeviceMemory(0) as memory:
+                for size in range(1, 121):
+                    memory.allocate(size, "a tensor")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
+    assert fake.used_bytes == fake.depth == 0
 
 
 def test_spans() -> None:

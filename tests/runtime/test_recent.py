@@ -6,6 +6,7 @@ import gc
 import random
 import threading
 import weakref
+from itertools import count
 
 import pytest
 
@@ -107,6 +108,31 @@ def test_what_is_forgotten_dies_and_may_use_the_cache() -> None:
     del value
     cache.put(2, Value())
     assert counted == [1]
+
+
+def test_what_dies_while_others_are_let_go_of_may_keep_more() -> None:
+    """Allocations start collections of garbage, and what dies then may run any code."""
+    kind = kind_of(16)
+    cache: Recent[int, int] = Recent(kind)
+    others: list[Recent[int, int]] = []
+    numbers = count(1000)
+
+    def dies(phase: str, told: object) -> None:
+        others[:] = [Recent(kind)]
+        cache.put(next(numbers), 0)
+
+    before = gc.get_threshold()
+    gc.callbacks.append(dies)
+    gc.set_threshold(1)
+    try:
+        for key in range(200):
+            cache.put(key, key)
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(dies)
+    assert next(numbers) > 1100
+    cache.put(-1, -1)
+    assert kind.held().entries <= 17
 
 
 def test_the_limit_is_that_of_the_knobs_that_hold() -> None:

@@ -22,7 +22,7 @@ CAPTURING = bindings.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
 
 
 class FakeDriver:
-    """One device.
+    """One device, which any threads may use.
 
     Attributes:
         memory_bytes: of the device; allocations beyond it fail.
@@ -50,7 +50,7 @@ class FakeDriver:
         self.depth = 0
         self._modules = count(1)
         self._blocks: dict[int, Any] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what dies in an allocation may free, too
 
     def __getattribute__(self, name: str) -> Any:
         answers = object.__getattribute__(self, "__dict__").get("answers", {})
@@ -65,16 +65,19 @@ class FakeDriver:
 
     @property
     def used_bytes(self) -> int:
-        return sum(len(block) for block in self._blocks.values())
+        with self._lock:
+            return sum(map(len, self._blocks.values()))
 
     # --- contexts and devices -------------------------------------------------------------------
 
     def cuCtxPushCurrent(self, context: Any) -> tuple[Any]:  # noqa: N802
-        self.depth += 1
+        with self._lock:
+            self.depth += 1
         return (OK,)
 
     def cuCtxPopCurrent(self) -> tuple[Any, Any]:  # noqa: N802
-        self.depth -= 1
+        with self._lock:
+            self.depth -= 1
         return OK, "context"
 
     def cuDeviceGetCount(self) -> tuple[Any, int]:  # noqa: N802
@@ -136,16 +139,18 @@ class FakeDriver:
     # --- memory ---------------------------------------------------------------------------------
 
     def cuMemAlloc(self, size: int) -> tuple[Any, Any]:  # noqa: N802
-        if self.used_bytes + size > self.memory_bytes:
-            return NO_MEMORY, None
-        block = ctypes.create_string_buffer(size + 256)
-        address = ctypes.addressof(block)
-        address += -address % 256
-        self._blocks[address] = block
+        with self._lock:
+            if self.used_bytes + size > self.memory_bytes:
+                return NO_MEMORY, None
+            block = ctypes.create_string_buffer(size + 256)
+            address = ctypes.addressof(block)
+            address += -address % 256
+            self._blocks[address] = block
         return OK, address
 
     def cuMemFree(self, address: int) -> tuple[Any]:  # noqa: N802
-        del self._blocks[address]
+        with self._lock:
+            del self._blocks[address]
         return (OK,)
 
     def cuMemHostAlloc(self, size: int, flags: int) -> tuple[Any, int]:  # noqa: N802

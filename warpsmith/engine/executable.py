@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,16 @@ from warpsmith.engine.classes import Classes
 from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
 from warpsmith.engine.launches import CallPlan, plan_call, problem_of
 from warpsmith.engine.places import call_target, is_on_device, place_of
-from warpsmith.engine.plan import agreed, misfits, plan, plan_prepared, prepare, require_roles
-from warpsmith.engine.planned import NoKernelError, PlannedSegment
+from warpsmith.engine.plan import (
+    added,
+    agreed,
+    misfits,
+    plan,
+    plan_prepared,
+    prepare,
+    require_roles,
+)
+from warpsmith.engine.planned import NoKernelError, PlannedSegment, warn_of
 from warpsmith.engine.runners import OnDevice, Reference, ThroughDevice
 from warpsmith.engine.signatures import alignments, signature, size_arguments
 from warpsmith.errors import ArgumentError, PlanWarning, WarpsmithError
@@ -190,7 +197,7 @@ class Executable:
             return None if found else (segments, replace(padded, values=values))
 
         while found := planned(NOTHING)[2]:
-            without += found
+            without = added(without, found)
         decided = NOTHING
         if problem.warp_specialize is True:
             require_roles(planned(NOTHING)[0], problem, without)
@@ -312,8 +319,8 @@ class Executable:
                     continue
                 if not isinstance(failure, NoKernelError):
                     raise
-                without, failed = (*without, failure.unfit), frozenset()
-                _warn_of(failure.unfit)
+                without, failed = added(without, [failure.unfit]), frozenset()
+                warn_of(failure.unfit)
                 continue
             if not call.unwritten:
                 break
@@ -330,15 +337,6 @@ def _simulated(fusion: Fusion, call: CallPlan) -> Simulated:
     from warpsmith.engine.simulated import Simulated
 
     return Simulated(fusion, call)
-
-
-def _warn_of(unfit: Unfit) -> None:
-    warnings.warn(
-        f"{unfit.scheduler} takes a part of the program, but {unfit.reason}; the part is planned "
-        "without it, which may be slower: please report it",
-        PlanWarning,
-        stacklevel=3,
-    )
 
 
 def _unwritten(call: CallPlan) -> ArgumentError:

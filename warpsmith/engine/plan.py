@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 from warpsmith.engine.contiguous import Dimensions, rely_on
 from warpsmith.engine.planned import PlannedSegment
-from warpsmith.errors import SchedulerRefusal
+from warpsmith.errors import InternalError, SchedulerRefusal
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.planner.decided import NOTHING, Decided
@@ -107,6 +107,17 @@ def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> tuple[Unfit
             made = frozenset(tensor.name for tensor in planned.segment.fusion.computed)
             found.append(Unfit(planned.candidate.scheduler, reason, made))
     return tuple(found)
+
+
+def added(without: tuple[Unfit, ...], found: Sequence[Unfit]) -> tuple[Unfit, ...]:
+    """What is left out of a plan, and what was found to be unfit with that.
+
+    Raises:
+        InternalError: nothing of it is new, so that the next plan would be the same.
+    """
+    if set(found) <= set(without):
+        raise InternalError(f"{found[0].scheduler} is left out, and planned again: {found[0]}")
+    return (*without, *found)
 
 
 def require_roles(

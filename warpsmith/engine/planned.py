@@ -290,6 +290,16 @@ class PlannedSegment:
         return not left_to_threads(compiled, problem, launch_values)
 
 
+def warn_of(unfit: Unfit) -> None:
+    """Say that a scheduler is left out of the plan of a part that it takes."""
+    warnings.warn(
+        f"{unfit.scheduler} takes a part of the program, but {unfit.reason}; the part is planned "
+        "without it, which may be slower: please report it",
+        PlanWarning,
+        stacklevel=3,
+    )
+
+
 def _warn_of_refusal(candidate: Candidate, refusal: KernelRefusal) -> None:
     warnings.warn(
         f"the fastest kernel of {candidate.scheduler}, by prediction, is left out: {refusal}; the "

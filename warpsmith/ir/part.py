@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from warpsmith.errors import InternalError
 from warpsmith.ir.clone import Clones
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise
@@ -134,6 +135,8 @@ class Part:
 
     def draft(self) -> Fusion:
         """A fusion to lay a schedule on; tensors keep their numbers."""
+        if circular := set(self.sinks).intersection(self.widened.values()):
+            raise InternalError(f"a kernel reads {circular} of those that it writes")
         graph, whole = self.graph, self.graph.fusion
         fusion = whole.blank()
         clones = Clones({whole: fusion})

@@ -22,7 +22,13 @@ from warpsmith.ops import reductions
 from warpsmith.ops.broadcasting import add_axes, axis_of
 from warpsmith.ops.elementwise import tensor_of
 from warpsmith.ops.pointwise import set as copy
-from warpsmith.ops.promotion import check_tensor_type, converted_tensor, rounded, unrounded
+from warpsmith.ops.promotion import (
+    cast_tensor,
+    check_tensor_type,
+    converted_tensor,
+    rounded,
+    unrounded,
+)
 from warpsmith.ops.shape import permute
 from warpsmith.ops.values import as_tensor, fusion_of
 
@@ -118,14 +124,19 @@ def check_equal(op: str, *dims: tuple[TensorView, int], why: str) -> None:
 
 
 def finished(op: str, tensor: TensorView, dtype: DataType | None) -> TensorView:
-    """The result in the type that was asked for, rounded once."""
+    """The result in the type that was asked for, rounded once: for all that read it, as by a cast,
+    where that is a type that is computed in.
+    """
     if dtype is None:
         return tensor
     check_tensor_type(dtype, op)
     if tensor.dtype is dtype:
         return tensor
     keep_wide(tensor)
-    return rounded(unrounded(tensor), dtype)
+    wide = unrounded(tensor)
+    if dtype is DataType.Float and wide.dtype is DataType.Double:
+        return cast_tensor(wide, dtype)
+    return rounded(wide, dtype)
 
 
 def keep_wide(tensor: TensorView) -> None:

@@ -5,38 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.clone import Clones, Known
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.other_kernels import Other, between, other
 from warpsmith.planner.prices import Planned, Prices
 from warpsmith.planner.stored import Stored, stored
-from warpsmith.schedulers.candidate import Refusals
-from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.columns import BLOCKS
-from warpsmith.schedulers.select import refusals, select
-
-
-@dataclass(frozen=True, slots=True)
-class Other:
-    """A kernel that would be there in place of what is: its scheduler, and its microseconds; of one
-    that no scheduler can compute, or none at these sizes, why.
-    """
-
-    scheduler: str = ""
-    us: float = 0.0
-    refusals: Refusals = ()
-
-    def line(self, what: str, now: float) -> str:
-        """What it would take, beside what is there now, or what keeps it from being."""
-        if self.refusals:
-            return "; ".join(f"{name}: {reason}" for name, reason in self.refusals)
-        return f"{what} {self.scheduler} would take {self.us:.4g} µs, and now it takes {now:.4g}"
-
 
 PARTIAL = Other(
     refusals=(("inner_outer", "blocks sum columns of their own rows, which others add up"),)
@@ -120,20 +99,15 @@ def cuts(plan: Sequence[Planned], problem: Problem, most: int) -> Iterator[Cut]:
                 PARTIAL
                 if _is_partial(tensor)
                 else _kept_apart(plan, writer, users[0])
-                or _other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
+                or other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
                 None if _is_partial(tensor) else _again(both, first, problem),
             )
 
 
 def _kept_apart(plan: Sequence[Planned], writer: int, reader: int) -> Other | None:
     """What keeps two kernels from being one: a third that needs the first, and the second it."""
-    made = dict.fromkeys(plan[writer].segment.outputs, writer)
-    for number in range(writer + 1, reader):
-        if not made.keys().isdisjoint(plan[number].segment.inputs):
-            made |= dict.fromkeys(plan[number].segment.outputs, number)
-    met = next(
-        (made[n] for n in plan[reader].segment.inputs if made.get(n, writer) != writer), None
-    )
+    names = [(planned.segment.inputs, planned.segment.outputs) for planned in plan]
+    met = between(names, writer, reader)
     if met is None:
         return None
     reason = f"kernel {met} needs kernel {writer}, and kernel {reader} needs kernel {met}"
@@ -151,19 +125,6 @@ def _takers(planned: Planned) -> Iterator[str]:
     return (name for name, reason in planned.segment.refusals if not reason)
 
 
-def _other(fusion: Fusion, problem: Problem, asked: set[str]) -> Other:
-    """The kernel that a fusion would be; of what schedulers say, only those in `asked` are told."""
-    said = refusals(fusion, problem.target)
-    try:
-        candidate = select(fusion, problem.target, said)
-    except SchedulerRefusal:
-        return Other(refusals=tuple((name, why) for name, why in said if name in asked and why))
-    name, unfit = candidate.scheduler, candidate.unsupported_sizes(problem)
-    if unfit:
-        return Other(refusals=((name, f"it would take both, but {unfit}"),))
-    return Other(name, kernel_us(candidate, problem))
-
-
 def _again(both: Fusion, reader: Planned, problem: Problem) -> Other | None:
     """The reader where it computes what it reads; None where nothing else is computed."""
     wanted = {tensor.name for tensor in reader.segment.writes}
@@ -176,7 +137,7 @@ def _again(both: Fusion, reader: Planned, problem: Problem) -> Other | None:
     alone.operations = [operation for operation in alone.operations if operation in needed]
     read = {t for operation in alone.operations for t in tensor_inputs(operation)}
     alone.inputs = [v for v in alone.inputs if not isinstance(v, TensorView) or v in read]
-    return _other(alone, problem, set(_takers(reader)))
+    return other(alone, problem, set(_takers(reader)))
 
 
 def joined(first: Fusion, second: Fusion, kept: Collection[str] = ()) -> Fusion:

@@ -13,17 +13,15 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 
-from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.alike import Labels, shape_of
 from warpsmith.planner.decided import Decided
+from warpsmith.planner.other_kernels import between, other
 from warpsmith.planner.prices import Plan, Planned, Prices
-from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import select
 
 MOST_PRICED = 64
 """Kinds of pairs that are priced for a plan."""
@@ -156,17 +154,9 @@ class _Search:
         sizes = [self.problem.size(a.extent) for t in part.read for a in t.shape_axes]
         key = shape_of(part, self.labels).key, tuple(sizes)
         if key not in self._us and len(self._us) < MOST_PRICED:
-            self._us[key] = self._asked(part)
+            found = other(part.fusion, self.problem)
+            self._us[key] = None if found.refusals else found.us
         return self._us.get(key)
-
-    def _asked(self, part: Part) -> float | None:
-        try:
-            candidate = select(part.fusion, self.problem.target)
-        except SchedulerRefusal:
-            return None
-        if candidate.unsupported_sizes(self.problem):
-            return None
-        return kernel_us(candidate, self.problem)
 
 
 def _joined(first: Part, second: Part, kept: Sequence[int]) -> Part:
@@ -196,10 +186,6 @@ def _pairs(alive: Collection[_Kernel], around: Collection[_Kernel]) -> Iterator[
 
 def _meets_between(alive: Collection[_Kernel], writer: _Kernel, reader: _Kernel) -> bool:
     """Whether the reader needs another kernel that needs the writer: one cannot be both."""
-    met, names = {writer, reader}, set(writer.writes)
-    while behind := [k for k in alive if k not in met and not names.isdisjoint(k.reads)]:
-        met.update(behind)
-        names = {name for kernel in behind for name in kernel.writes}
-        if not names.isdisjoint(reader.reads):
-            return True
-    return False
+    kernels = list(alive)
+    names = [(kernel.reads, kernel.writes) for kernel in kernels]
+    return between(names, kernels.index(writer), kernels.index(reader)) is not None

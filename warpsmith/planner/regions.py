@@ -73,11 +73,14 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
 def _with_own_kernels(
     segments: Segments, sinks: Sequence[int], stored: frozenset[int], own: Sequence[int]
 ) -> list[Segment]:
-    """Segments that make these sinks and no others, behind those of the sinks that they need."""
+    """Segments that make these sinks and no others, behind those of the sinks that they need. The
+    narrow form in which one of them is stored is there with it.
+    """
     graph = segments.graph
     needed = {number for p in graph.slice(own, ()) for number in graph.made(p)}
     before = [sink for sink in sinks if sink in needed and sink not in own]
-    behind = [sink for sink in sinks if sink not in needed]
+    there = needed.union(segments.forms.get(sink, sink) for sink in own)
+    behind = [sink for sink in sinks if sink not in there]
     found = cut_region(segments, before, stored) if before else []
     found += cut_region(segments, own, stored)
     return found + cut_region(segments, behind, stored.union(own)) if behind else found

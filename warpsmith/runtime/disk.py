@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
+
+from warpsmith.locks import ProcessLock
 
 _KINDS: Final = (
     *(
@@ -77,7 +78,7 @@ class Limited:
     def __init__(self, directory: Path, limit_bytes: int) -> None:
         self._directory = directory
         self._limit = limit_bytes
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
         self._seen: int | None = None
         self._written = 0
 

@@ -6,7 +6,6 @@ object keeps goes with it.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from itertools import count
 from typing import Any, Generic, TypeVar
 
 from warpsmith.knobs import Knobs, current, scoped
+from warpsmith.locks import ProcessLock
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -62,8 +62,8 @@ class Kind:
         self._limit = limit
         self._size = size
         self._after = after
-        self._lock = threading.RLock()
-        self._caches: weakref.WeakSet[Recent[Any, Any]] = weakref.WeakSet()
+        self._lock = ProcessLock()
+        self._caches: set[weakref.ref[Recent[Any, Any]]] = set()
         # Every look-up that finds something draws a number, and so does what is put in.
         self.ticks = count()
         self._drawn_otherwise = 0
@@ -79,7 +79,7 @@ class Kind:
         with self._lock:
             self._drawn_otherwise += 1
             hits = next(self.ticks) + 1 - self._drawn_otherwise
-            values = [entry[0] for cache in self._caches for entry in cache.entries.values()]
+            values = [entry[0] for entry, _, _ in self._every()]
             made, dropped = self._made, self._dropped
         size = None if self._size is None else sum(map(self._size, values))
         return Held(
@@ -89,7 +89,7 @@ class Kind:
     def join(self, cache: Recent[Any, Any]) -> None:
         """Count what this cache keeps."""
         with self._lock:
-            self._caches.add(cache)
+            self._caches.add(weakref.ref(cache, self._caches.discard))
 
     def leave(self, entries: int) -> None:
         """Count what a cache kept no more. Takes no lock: a cache may die anywhere."""
@@ -129,16 +129,26 @@ class Kind:
 
     def _let_go(self, wanted: int, gone: list[Any]) -> None:
         """Keep the `wanted` that were used last."""
-        every = [
-            (entry[1], key, cache) for cache in self._caches for key, entry in cache.entries.items()
-        ]
-        every.sort(key=lambda each: each[0])
+        every = self._every()
+        every.sort(key=lambda each: each[0][1])
         for _, key, cache in every[: max(len(every) - wanted, 0)]:
-            gone.append(cache.entries.pop(key))
+            entry = cache.entries.pop(key, None)
+            if entry is not None:
+                gone.append(entry)
         self._dropped += len(gone)
         # Counted anew, since caches may have died meanwhile.
         self._left.clear()
         self._entries = len(every) - len(gone)
+
+    def _every(self) -> list[tuple[list[Any], Any, Recent[Any, Any]]]:
+        """Each entry, with its key and its cache.
+
+        Of copies: whatever is allocated here may let something die that keeps one more.
+        """
+        alive = [cache for each in self._caches.copy() if (cache := each()) is not None]
+        return [
+            (entry, key, cache) for cache in alive for key, entry in cache.entries.copy().items()
+        ]
 
 
 class Recent(Generic[K, V]):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from warpsmith import knobs, native
 from warpsmith.errors import SimulationError
+from warpsmith.locks import ProcessLock
 from warpsmith.sim import isa
 
 _SOURCES: Final = Path(__file__).parent / "native"
@@ -21,7 +21,7 @@ _FLAGS: Final = (
 _WHAT: Final = "the simulator"
 
 _LOADED: Final[dict[Path, ctypes.CDLL]] = {}
-_LOADING: Final = threading.Lock()
+_LOADING: Final = ProcessLock()
 
 
 def library(compiling: Callable[[], None] = lambda: None) -> ctypes.CDLL:

@@ -50,13 +50,15 @@ def _product(
 
 
 def _asked(x: Value, dtype: DataType | None) -> Value:
-    """The result in another type, rounded once. Floats may be read before that: who goes on with a
-    sum of Doubles in its kernel has it as it is, others as Floats.
+    """The result in another type, rounded once. One of 16 or 8 bits may be read before that: who
+    goes on with a sum of Doubles in its kernel has it as it is, others as Floats.
     """
     if dtype is None or dtype is x.dtype:
         return x
-    if not dtype.is_float or x.wide.dtype is dtype.compute:
-        return Value(dtype, x.dims, x.wide if dtype.is_float else bounds.converted(x.wide, dtype))
+    if not dtype.is_float or dtype.compute is dtype:
+        return Value(dtype, x.dims, bounds.converted(x.wide, dtype))
+    if x.wide.dtype is dtype.compute:
+        return Value(dtype, x.dims, x.wide)
     stored = bounds.converted(x.wide, dtype.compute)
     away = np.abs(np.where(np.isfinite(stored.value), stored.value, 0.0)) * UNIT[stored.dtype]
     return Value(dtype, x.dims, Bounded(stored.dtype, stored.value, stored.error + away))

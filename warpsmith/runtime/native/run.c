@@ -188,8 +188,10 @@ static int fill(
     return 1;
 }
 
-/* The launch's kernel, loaded, and told of the stream; a new reference. */
-static PyObject *kernel_of(Host *host, Launch *launch, void *stream)
+/* The launch's kernel, loaded, and told of the stream; a new reference, and its handles. Both are
+ * read before the stream is noted: that runs Python, which may let another thread load it anew. */
+static PyObject *kernel_of(
+    Host *host, Launch *launch, void *stream, void **function, void **context)
 {
     PyObject *kernel = launch->kernel ? PyWeakref_GetObject(launch->kernel) : Py_None;
     Py_INCREF(kernel);
@@ -210,6 +212,8 @@ static PyObject *kernel_of(Host *host, Launch *launch, void *stream)
         launch->context = (void *)context;
         launch->is_noted = 0;
     }
+    *function = launch->function;
+    *context = launch->context;
     if (!launch->is_noted || launch->noted != stream) {
         PyObject *handle = PyLong_FromUnsignedLongLong((unsigned long long)stream);
         PyObject *answer
@@ -312,10 +316,9 @@ PyObject *run(
     PyObject *results = NULL;
     void *context = NULL;
     for (int l = 0; l < launch_count; l++) {
-        if (!(kernels[l] = kernel_of(host, &recipe->launches[l], stream)))
+        if (!(kernels[l]
+              = kernel_of(host, &recipe->launches[l], stream, &functions[l], &context)))
             goto done;
-        functions[l] = recipe->launches[l].function;
-        context = recipe->launches[l].context;
     }
     int here = context && context == current;
     if (!find_memory(recipe, numbers, places, tensors, stream, here, addresses, made)

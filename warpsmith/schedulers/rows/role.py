@@ -19,6 +19,7 @@ more where there are many, mostly."""
 
 NO_LOADS = "no input has an element for each one of the rows"
 IN_PIECES = "rows lie in several pieces"
+TORN = "is reshaped to rows, which may lie anywhere in it"
 
 
 def refusal(rows: Rows, problem: Problem) -> str:
@@ -36,7 +37,9 @@ def unfit(rows: Rows, problem: Problem, least: int = 16) -> str:
         return IN_PIECES
     if not rows.loads:
         return NO_LOADS
-    along = {cached.name for cached in rows.run.walkers}
+    if rows.torn:
+        return f"{rows.torn} {TORN}"
+    along = {cached.name for cached in (*rows.run.walkers, *rows.reshaped)}
     if across := [cached.name for cached in rows.loads if cached.name not in along]:
         return f"{across[0]} does not have its rows along its fastest dimension"
     return unfit_for_bulk(rows.loads, rows.length(problem), problem, least)

@@ -18,6 +18,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.reduction.shape import memory_ordered
 from warpsmith.schedulers.rows.columns import of_rows, partial_sums, rows_alone
+from warpsmith.schedulers.rows.reshaped import torn
 from warpsmith.schedulers.rows.resident import (
     Choice,
     choices,
@@ -90,6 +91,17 @@ class Rows:
     def loads(self) -> tuple[Cached, ...]:
         """The inputs among these."""
         return tuple(cached for cached in self.full if cached.load)
+
+    @cached_property
+    def torn(self) -> str:
+        """The name of an input that is reshaped to rows which may lie anywhere in it; or none."""
+        return torn(self.fusion, self.reshaped, len(self.kept))
+
+    @property
+    def reshaped(self) -> tuple[Cached, ...]:
+        """The inputs among `loads` that have other dimensions than rows."""
+        rows = self._groups(self.axes)
+        return tuple(c for c in self.loads if not self._groups(c.copy.shape_axes) <= rows)
 
     @cached_property
     def weights(self) -> tuple[Cached, ...]:

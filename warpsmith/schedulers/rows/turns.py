@@ -20,7 +20,7 @@ from warpsmith.schedulers.rows.needs import (
 )
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.predict import Predictor
-from warpsmith.schedulers.rows.role import IN_PIECES, LEAST_BYTES, RINGS_BYTES, unfit
+from warpsmith.schedulers.rows.role import IN_PIECES, LEAST_BYTES, RINGS_BYTES, TORN, unfit
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import WARP, Limits
 
@@ -74,6 +74,8 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
         return "the knob `rings` says never"
     if rows.in_pieces:
         return IN_PIECES
+    if rows.torn:
+        return f"{rows.torn} {TORN}"
     least, length, part = (
         _least_bytes(problem),
         rows.length(problem),

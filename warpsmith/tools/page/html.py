@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib.resources import files
 
-from warpsmith.planner.cuts import Cut, Other
+from warpsmith.planner.cuts import Cut
+from warpsmith.planner.other_kernels import Other
 from warpsmith.tools.page.content import Content
 from warpsmith.tools.page.kernel import kernel_section
 from warpsmith.tools.page.listing import Names

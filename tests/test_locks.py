@@ -1,0 +1,102 @@
+"""Locks of a process, and of the one that it forks while a thread holds them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from warpsmith.locks import ProcessLock
+from warpsmith.runtime.disk import Limited
+from warpsmith.runtime.recent import Kind, Recent
+from warpsmith.sim import library
+
+SECONDS = 5.0
+
+
+def in_fork(work: Callable[[], None]) -> int:
+    """The exit status of a fork that does the work; it is killed where it takes too long."""
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0)
+    end = time.monotonic() + SECONDS
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.005)
+
+
+def forked_while_held(lock: ProcessLock, work: Callable[[], None]) -> int:
+    """The same, while another thread of this process holds a lock."""
+    held, over = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lock:
+            held.set()
+            over.wait(2 * SECONDS)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(SECONDS)
+    try:
+        return in_fork(work)
+    finally:
+        over.set()
+        thread.join()
+
+
+def keeps(folder: Path) -> tuple[ProcessLock, Callable[[], None]]:
+    kind = Kind(lambda knobs: 4)
+    cache: Recent[int, int] = Recent(kind)
+
+    def work() -> None:
+        cache.put(1, 1)
+
+    return kind._lock, work
+
+
+def writes(folder: Path) -> tuple[ProcessLock, Callable[[], None]]:
+    limited = Limited(folder, 100)
+    return limited._lock, lambda: limited.added(1)
+
+
+def simulates(folder: Path) -> tuple[ProcessLock, Callable[[], None]]:
+    def work() -> None:
+        library.library()
+
+    library.library()
+    return library._LOADING, work
+
+
+@pytest.mark.parametrize("case", [keeps, writes, simulates])
+def test_a_fork_goes_on_while_a_thread_holds_a_lock(
+    case: Callable[[Path], tuple[ProcessLock, Callable[[], None]]], tmp_path: Path
+) -> None:
+    assert forked_while_held(*case(tmp_path)) == 0
+
+
+def test_threads_exclude_each_other() -> None:
+    lock, seen = ProcessLock(), [0]
+
+    def work() -> None:
+        for _ in range(50):
+            with lock, lock:
+                before = seen[0]
+                time.sleep(0)
+                seen[0] = before + 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [200]
