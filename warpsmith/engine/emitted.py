@@ -154,13 +154,13 @@ def text_of(value: object, known: dict[Label, str]) -> str:
     if isinstance(value, Expr):
         make, given, *rest = value.__reduce__()
         return f"{make.__name__}{text_of((*given, *rest), known)}"
-    if isinstance(value, Mapping):
-        return f"map{text_of(frozenset(value.items()), known)}"
-    if isinstance(value, frozenset):
-        return f"{{{','.join(sorted([text_of(each, known) for each in value]))}}}"
     if is_dataclass(value):
         own = tuple([getattr(value, name) for name in _names(kind)])  # type: ignore[arg-type]  # a class has a hash
         return f"{kind.__qualname__}{text_of(own, known)}"
+    if isinstance(value, frozenset):
+        return f"{{{','.join(sorted([text_of(each, known) for each in value]))}}}"
+    if isinstance(value, Mapping):  # last: of each new class it asks all that are mappings
+        return f"map{text_of(frozenset(value.items()), known)}"
     raise InternalError(f"{kind.__qualname__} is not frozen: {value!r}")
 
 
@@ -173,7 +173,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-_NO_PART = frozenset(("__pycache__", "sim", "tools"))
+_NO_PART = frozenset(("__pycache__", "frontends", "nn", "sim", "tools", "torch_backend"))
 """Folders of warpsmith that no kernel follows from."""
 
 

@@ -279,12 +279,12 @@ class Candidate:
         turns = isinstance(params, RowParams) and not params.warp_specialize
         return turns and self.scheduler == "inner_outer" and divides_sums(self.fusion)
 
-    def scheduled(self, params: Params, *, quotients: bool = False) -> Fusion:
-        """A draft of the fusion with the schedule laid on it; `quotients` stay as they are."""
+    def scheduled(self, params: Params) -> Fusion:
+        """A draft of the fusion with the schedule laid on it."""
         fusion = self.fusion.draft()
         tensors = {tensor.number: tensor for tensor in fusion.tensors}
         caches = tuple(cached.within(tensors) for cached in self.caches)
-        if self.multiplies(params) and not quotients:
+        if self.multiplies(params):
             multiply_by_reciprocals(fusion)
         if isinstance(params, PointwiseParams):
             pointwise_apply.apply(fusion, caches, params)
