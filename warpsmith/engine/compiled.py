@@ -196,9 +196,10 @@ def compile_fusion(
         from warpsmith.engine.budgets import warn_of_spills
 
         warn_of_spills(kernel, binary, compile_, target, elements)
-    if entries is not None and emitted is not known:
-        entries.store(name, emitted)
-    give_back()
+    if emitted is not known:
+        if entries is not None:
+            entries.store(name, emitted)
+        give_back()
     return CompiledKernel(
         kernel, emitted.cuda, binary, emitted.budgets, emitted.shortened, target=target
     )

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
 from warpsmith.ir.exprs import Matmul, Move, tensor_inputs
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Const, Expr
@@ -24,12 +25,30 @@ Group = int
 
 
 def map_of(program: Program) -> DomainMap:
-    """The groups of all axes; those of a view are found once."""
-    return program.once(DomainMap) if isinstance(program, View) else DomainMap(program)
+    """The groups of all axes; those of a view, and of a fusion that stands as it did, are found
+    once.
+    """
+    if isinstance(program, View):
+        return program.once(DomainMap)
+    assert isinstance(program, Fusion)
+    form = _form(program)
+    if program.mapped is None or program.mapped[0] != form:
+        program.mapped = form, DomainMap(program)
+    found: DomainMap = program.mapped[1]
+    return found
+
+
+def _form(fusion: Fusion) -> tuple[object, ...]:
+    """All that the groups of a fusion's axes follow from."""
+    axes = [
+        (t.root, t.logical, tuple(t.loop), t.allocation, t.lanes, tuple(t.transforms))
+        for t in fusion.tensors
+    ]
+    return fusion.tensors, axes, tuple(fusion.operations), fusion.limits, fusion.together
 
 
 class DomainMap:
-    """The groups of all axes of a fusion as it stands now; build a new one after scheduling.
+    """The groups of all axes of a fusion as it stands now; ask `map_of` again after scheduling.
 
     Args:
         through_inputs: all uses of an input read it with the same axes, as one cache of it would;
