@@ -11,6 +11,7 @@ program says nothing take no part unless asked for: each use of an input may rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
@@ -53,6 +54,9 @@ class DomainMap:
     Args:
         through_inputs: all uses of an input read it with the same axes, as one cache of it would;
             but what repeats elements reads them where they lie.
+
+    Attributes:
+        derived: by lists of groups, what `ir/derivation.py` has found out of them.
     """
 
     def __init__(self, fusion: Program, *, through_inputs: bool = False) -> None:
@@ -71,6 +75,7 @@ class DomainMap:
         self._divides: dict[tuple[Split, integers.Facts], bool] = {}
         self._lifted: dict[Group, list[Transform]] | None = None
         self._members: dict[Group, list[IterDomain]] | None = None
+        self.derived: dict[tuple[Group, ...], Any] = {}
 
     def group(self, axis: IterDomain) -> Group:
         """Representative of the axis's group."""
@@ -103,6 +108,11 @@ class DomainMap:
                 for member in set(sides):
                     self._lifted.setdefault(member, []).append(transform)
         return self._lifted.get(group, [])
+
+    def chosen_for(self, transform: Transform) -> tuple[Group, TensorView] | None:
+        """Of a split by groups, what a group chooses from, and the tensor that says so."""
+        by_group = isinstance(transform, Split) and transform.by_group
+        return self.chosen_by(self.group(transform.axis)) if by_group else None
 
     def chosen_by(self, rows: Group) -> tuple[Group, TensorView] | None:
         """The dimension that the group of a row of a grouped product chooses from, and the tensor
@@ -165,7 +175,7 @@ class DomainMap:
         if self.group(given) == group:
             return transform.factor
         whole = self.extent(self.group(transform.axis))
-        chosen = self.chosen_by(self.group(transform.axis)) if transform.by_group else None
+        chosen = self.chosen_for(transform)
         if chosen is not None:
             return parts_of(whole, transform.factor, self.extent(chosen[0]))
         if self._fits(whole, transform.factor):
