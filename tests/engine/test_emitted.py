@@ -315,3 +315,9 @@ def test_a_directory_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> Non
         kernels(tmp_path / "file" / "cache")
     assert len(said) == 1
     assert EmittedCache(tmp_path / "file", 1 << 20).load("name") is None
+
+
+def test_targets_that_differ_in_a_number_have_other_kernels() -> None:
+    rates = replace(H200.rates, memory=H200.rates.memory / 2)
+    others = replace(H200, sm_count=100), replace(H200, name="mine"), replace(H200, rates=rates)
+    assert len({name_of(target, "cause") for target in (H200, *others)}) == 4

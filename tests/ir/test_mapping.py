@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.support.program import Program
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir import integers
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.mapping import DomainMap, map_of
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import merge, split
@@ -119,3 +120,18 @@ def test_clones_of_what_an_rfactor_took_out_stay_what_they_were() -> None:
     part = total.rfactor([1])
     domains = DomainMap(fd.fusion)
     assert all(domains.same(a, b) for a, b in zip(part.loop, y.loop, strict=True))
+
+
+def test_the_groups_of_a_fusion_are_found_again_when_a_schedule_has_changed_it() -> None:
+    p = Program()
+    x = p.op("neg", matrix(p))
+    fusion = p.output(x).fusion
+    domains = map_of(fusion)
+    x.loop[1].parallel = ParallelType.block_x
+    assert map_of(fusion) is domains
+    split(x, 0, 4)
+    divided = map_of(fusion)
+    assert divided is not domains
+    assert divided.extent_of(x.loop[1]) == integers.index(4)
+    fusion.limits |= {(x.logical[0].extent, 4)}
+    assert map_of(fusion).extent_of(x.loop[0]) == integers.ONE != divided.extent_of(x.loop[0])

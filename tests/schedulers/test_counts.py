@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 import warpsmith
 from bench.norm_backward import layer_norm_bwd
+from tests.support.binaries import UNCOMPILED
 from tests.support.program import Program
 from warpsmith import FusionDefinition, knobs, ops
+from warpsmith.engine import emission, proofs
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
+from warpsmith.runtime import cache
+from warpsmith.runtime.source import Binary, Source
+from warpsmith.schedulers import candidate
 from warpsmith.schedulers.counts import multiply_by_reciprocals
 
 FLOAT = DataType.Float
@@ -107,3 +116,39 @@ def test_a_kernel_that_would_spill_keeps_it_too(columns: int, quotient: bool) ->
     kernel = warpsmith.fuse(problem.fused).lower(*inputs).compile().kernels[0]
     assert kernel.n_spills == 0
     assert ("(1.0f / ((float)(" in kernel.cuda) is not quotient
+
+
+def test_the_variant_that_divides_is_lowered_and_proved_with_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its text is that of the schedule without reciprocals."""
+    seen: list[str] = []
+
+    def spilling(source: Source) -> Binary:
+        seen.append(source.text)
+        pretended: Binary = replace(UNCOMPILED, spill_bytes=8)
+        return pretended
+
+    def noted(module: ModuleType, name: str) -> list[object]:
+        calls, known = list[object](), getattr(module, name)
+
+        def counted(*given: Any, **named: Any) -> Any:
+            calls.append(given)
+            return known(*given, **named)
+
+        monkeypatch.setattr(module, name, counted)
+        return calls
+
+    def texts() -> list[str]:
+        seen.clear()
+        fused = warpsmith.fuse(centered, warp_specialize=False)
+        fused.lower(np.zeros((4096, 4096), np.float32)).compile()
+        return [text[text.index("__launch_bounds__") :] for text in seen if "inner_outer" in text]
+
+    monkeypatch.setattr(cache, "compile_source", spilling)
+    calls = noted(emission, "lower"), noted(proofs, "prove")
+    with knobs.scope(always_compile=True):
+        multiplied, divided = texts()
+        assert [len(each) for each in calls] == [2, 2], "one for each of two kernels"
+        monkeypatch.setattr(candidate, "multiply_by_reciprocals", lambda fusion: None)
+        assert divided == texts()[0] != multiplied

@@ -17,16 +17,24 @@ from tests.schedulers.test_inner_outer import (
     rms_norm_backward,
 )
 from warpsmith import knobs
+from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import turns
+from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.predict import Predictor
+from warpsmith.schedulers.rows.rows import Rows
 
 
 @pytest.fixture
 def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Have the heuristic choose as before, but for what is said here."""
-    best = turns.best
+    candidates = turns.candidates
 
     def force(**changes: object) -> None:
-        monkeypatch.setattr(turns, "best", lambda *asked: replace(best(*asked), **changes))
+        def forced(rows: Rows, problem: Problem) -> list[RowParams]:
+            best = min(candidates(rows, problem), key=Predictor(rows, problem))
+            return [replace(best, **changes)]  # type: ignore[arg-type]
+
+        monkeypatch.setattr(turns, "candidates", forced)
 
     return force
 

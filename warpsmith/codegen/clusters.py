@@ -8,7 +8,7 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.clusters import (
     MEETINGS,
     RANK,
@@ -24,7 +24,7 @@ from warpsmith.kernel.clusters import (
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.rings import Await
-from warpsmith.kernel.traversal import expressions, is_remote, walk
+from warpsmith.kernel.traversal import is_remote, walk
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.targets.family import Limits
 
@@ -57,15 +57,7 @@ def cluster_bound(kernel: Kernel, limits: Limits) -> str:
 
 
 def rank_lines(kernel: Kernel, value: ValueText) -> list[str]:
-    """Declares this block's rank in its cluster, where the kernel asks for it; alone it is 0."""
-    asked = any(
-        isinstance(node, Symbol) and node.name == RANK
-        for statement in walk(kernel.body)
-        for expr in expressions(statement)
-        for node in expr.walk()
-    )
-    if not asked:
-        return []
+    """Declares this block's rank in its cluster; alone it is 0."""
     declared = f"const {value.type_name(DataType.Index)} {RANK}"
     if kernel.launch.cluster_blocks == 1:
         return [f"{declared} = 0;"]

@@ -28,7 +28,9 @@ from warpsmith.codegen.vectors import vector_lines
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
+from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import (
@@ -48,6 +50,7 @@ from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
+from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.targets.family import WARP, Limits
 from warpsmith.targets.target import Target
 
@@ -88,6 +91,13 @@ class _Printer:
         self._rings = RingText(kernel, self._value)
         self._reductions = ReductionText(kernel, self._value)
         self._branches = branches_of(kernel)
+        self._nodes = [
+            node
+            for statement in walk(kernel.body)
+            for expr in expressions(statement)
+            for node in expr.walk()
+        ]
+        self._names = {node.name for node in self._nodes if isinstance(node, Symbol)}
         self._lines: list[str] = []
         self._places: list[tuple[int, int]] = []
         self._owner: Statement | None = None
@@ -95,7 +105,7 @@ class _Printer:
         self._depth = 1
 
     def printed(self) -> Printed:
-        self._value.cleared = looks_up(self._kernel.body)
+        self._value.cleared = any(map(looks_up, self._nodes))
         self._thread_indices()
         self._elected()
         self._shared()
@@ -154,7 +164,8 @@ class _Printer:
                 down = kernel.launch.last_first and axis is ParallelType.grid_x
                 index = f"gridDim.x - 1 - {axis.value}" if down else axis.value
                 self._line(f"const {kind} {axis.name} = {index};")
-        self._all(rank_lines(kernel, self._value))
+        if RANK in self._names:
+            self._all(rank_lines(kernel, self._value))
 
     def _elected(self) -> None:
         """Choose, once, the thread that asks for copies; with roles, one of each warp."""
@@ -164,9 +175,8 @@ class _Printer:
             self._line(f"const bool {ELECTED_LANE.name} = ws_elect_lane();")
             self._line(f"const bool {ELECTED.name} = {ELECTED_LANE.name} && warp == 0;")
             return
-        body = self._kernel.body
-        barriers = any(isinstance(s, InitBarriers) for s in body)
-        if barriers or asks_for(ELECTED, body) or asks_for(ELECTED_WARP, body):
+        barriers = any(isinstance(s, InitBarriers) for s in self._kernel.body)
+        if barriers or not self._names.isdisjoint((ELECTED.name, ELECTED_WARP.name)):
             self._value.pieces.add("elect")
             self._line(f"const bool {ELECTED_WARP.name} = ws_first_warp();")
             self._line(f"const bool {ELECTED_LANE.name} = ws_elect_lane();")

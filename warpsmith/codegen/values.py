@@ -10,8 +10,7 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.reads import CHECKS, SEARCHES
 from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
-from warpsmith.kernel.nodes import Buffer, Element, Statement
-from warpsmith.kernel.traversal import expressions, walk
+from warpsmith.kernel.nodes import Buffer, Element
 from warpsmith.ops.table import TABLE
 
 STORAGE = {
@@ -36,18 +35,14 @@ def is_scalar(buffer: Buffer) -> bool:
     return buffer.memory is MemoryType.local and buffer.size == integers.ONE
 
 
-def looks_up(statements: tuple[Statement, ...]) -> bool:
+_LOOK_UP = {name: op.looks_up for name, op in TABLE.items() if op.looks_up}
+
+
+def looks_up(node: Expr) -> bool:
     """Whether a function reads a table at a place that its argument says (`PointwiseOp.looks_up`):
     threads that are outside of the tensors compute it, too.
     """
-    return any(
-        isinstance(node, Apply)
-        and (op := TABLE.get(node.op)) is not None
-        and node.args[-1].dtype in op.looks_up
-        for statement in walk(statements)
-        for expr in expressions(statement)
-        for node in expr.walk()
-    )
+    return isinstance(node, Apply) and node.args[-1].dtype in _LOOK_UP.get(node.op, ())
 
 
 class ValueText:
@@ -149,9 +144,9 @@ class ValueText:
         return all(arg.dtype is DataType.Bool for arg in expr.args)
 
     def _integer(self, expr: Apply) -> str:
-        args = [self.operand(arg) for arg in expr.args]
         if expr.op == "add":
-            return " + ".join(self._term(arg) for arg in expr.args)
+            return " + ".join(map(self._term, expr.args))
+        args = [self.operand(arg) for arg in expr.args]
         if expr.op in _INTEGER_TEXT:
             return _INTEGER_TEXT[expr.op].join(args)
         if expr.op in _COMPARE_TEXT:

@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from warpsmith.engine.emitted import Emitted, emitted_cache, name_of, sizes_of
+from warpsmith.engine.once import Once
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -27,6 +28,7 @@ from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.target import Target
 
 if TYPE_CHECKING:
+    from warpsmith.engine.emission import Lowered
     from warpsmith.sim.program import Program
 
 
@@ -129,6 +131,8 @@ def compile_fusion(
     follows: bool = False,
     followed: bool = False,
     elements: int = 0,
+    lowered: Once[Lowered] | None = None,
+    quotients: bool = False,
 ) -> CompiledKernel:
     """Lower a scheduled fusion and compile it for the target.
 
@@ -142,6 +146,9 @@ def compile_fusion(
     is `followed` by another lets that one start so; the knob `early_launch` forbids both.
 
     Its protocol is checked for `values` of sizes while NVRTC compiles; None checks nothing.
+
+    With `quotients` it divides where the schedule multiplies by reciprocals; it and the kernel that
+    multiplies are `lowered` once.
 
     Raises ProtocolError where warps could hang or race, CompileError where ptxas ignores the roles'
     registers or serializes wgmma; warns where a kernel with roles spills, as `warn_of_spills` does.
@@ -177,6 +184,8 @@ def compile_fusion(
             notes=notes,
             tma_alignment=tma_alignment,
             values=values,
+            lowered=Once() if lowered is None else lowered,
+            quotients=quotients,
         )
     else:
         entry, arch = emitted.kernel.name, target.family.arch
@@ -187,9 +196,10 @@ def compile_fusion(
         from warpsmith.engine.budgets import warn_of_spills
 
         warn_of_spills(kernel, binary, compile_, target, elements)
-    if entries is not None and emitted is not known:
-        entries.store(name, emitted)
-    give_back()
+    if emitted is not known:
+        if entries is not None:
+            entries.store(name, emitted)
+        give_back()
     return CompiledKernel(
         kernel, emitted.cuda, binary, emitted.budgets, emitted.shortened, target=target
     )

@@ -4,24 +4,45 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import cache, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from warpsmith.codegen.cuda import Printed, printed
 from warpsmith.engine import proofs
 from warpsmith.engine.budgets import Compile, settle_registers
 from warpsmith.engine.emitted import Emitted, sizes_of
+from warpsmith.engine.once import Once
 from warpsmith.errors import DeviceError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.quotients import divided
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.target import Target
+
+Forms = tuple[tuple[str, str], ...]
+"""Texts of a kernel after each step that knobs ask for, by the step's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What a schedule is lowered to.
+
+    Attributes:
+        quotients: of the tensors that multiply by reciprocals in their place.
+        proof: that its blocks neither hang nor race, whichever of the two it computes.
+    """
+
+    kernel: Kernel
+    quotients: Mapping[str, tuple[str, Expr]]
+    forms: Forms
+    proof: Once[int] = field(default_factory=Once)
 
 
 def emit(
@@ -36,6 +57,8 @@ def emit(
     notes: tuple[str, ...],
     tma_alignment: Mapping[str, int] | None,
     values: Mapping[str, int] | None,
+    lowered: Once[Lowered],
+    quotients: bool,
 ) -> tuple[Emitted, Binary]:
     """A scheduled fusion lowered, printed and compiled; its arguments are as `compile_fusion` has
     them. Its protocol is checked for `values` of sizes while NVRTC compiles; None checks nothing.
@@ -44,24 +67,39 @@ def emit(
         ProtocolError: warps could hang or race.
         CompileError: as `compile_` does.
     """
-    dumps: list[tuple[str, str]] = []
 
-    def observe(stage: str, made: Kernel | str) -> None:
-        if "all" in knobs.dump or stage in knobs.dump:
-            dumps.append((stage, made if isinstance(made, str) else kernel_text(made)))
+    def asked(stage: str, made: Kernel | str) -> Forms:
+        if "all" not in knobs.dump and stage not in knobs.dump:
+            return ()
+        return ((stage, made if isinstance(made, str) else kernel_text(made)),)
 
-    kernel = lower(
-        scheduled(), kind, index_type, observe, tma_alignment, target=target, request=request
-    )
+    def lower_it() -> Lowered:
+        fusion, forms = scheduled(), list[tuple[str, str]]()
+        kernel = lower(
+            fusion,
+            kind,
+            index_type,
+            lambda stage, made: forms.extend(asked(stage, made)),
+            tma_alignment,
+            target=target,
+            request=request,
+        )
+        found = {t.name: t.quotient for t in fusion.computed if t.quotient is not None}
+        return Lowered(kernel, found, tuple(forms))
+
+    made = lowered(lower_it)
+    kernel, forms = made.kernel, made.forms
+    if quotients:
+        kernel = divided(kernel, made.quotients)
+        forms += asked("divide", kernel)
     shortened: Callable[[], int] | None = None
     if values is not None:
-        shortened = cache(partial(proofs.prove, kernel, values, target))
+        shortened = partial(made.proof, partial(proofs.prove, made.kernel, values, target))
         compile_ = partial(compile_, meanwhile=shortened)
     emitted = _printed(replace(kernel, notes=notes), kind, compile_, target)
     kernel = emitted.kernel
     text = _overridden(kernel.name, emitted.cuda, knobs)
-    observe("cuda", text)
-    _write_dumps(kernel.name, dumps, knobs.dump_dir)
+    _write_dumps(kernel.name, (*forms, *asked("cuda", text)), knobs.dump_dir)
     binary = compile_(Source(text=text, entry=kernel.name, arch=target.family.arch))
     emitted = replace(emitted, cuda=text)
     if values is not None and shortened is not None:
@@ -93,13 +131,13 @@ def _overridden(name: str, text: str, knobs: Knobs) -> str:
     return path.read_text() if path.is_file() else text
 
 
-def _write_dumps(name: str, dumps: list[tuple[str, str]], directory: Path) -> None:
-    if not dumps:
+def _write_dumps(name: str, forms: Forms, directory: Path) -> None:
+    if not forms:
         return
     folder = directory / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for number, (stage, text) in enumerate(dumps):
+        for number, (stage, text) in enumerate(forms):
             suffix = "cu" if stage == "cuda" else "txt"
             (folder / f"{number:02}_{stage}.{suffix}").write_text(text)
     except OSError as failure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from warpsmith.callers import Line
@@ -49,22 +49,17 @@ def tensor_lines(planned: PlannedSegment, launch: Launch) -> dict[str, Lines]:
     where others are alike.
     """
     own = own_lines(planned.segment.fusion)
-    for scheduled in _schedules(planned, launch):
-        named = {t.name: planned.named(t.name) for t in scheduled.tensors}
-        known = {name: own[real] for name, real in named.items() if real in own}
-        found = lines_of(scheduled, known)
-        if set(map(_tensor, _buffers(launch.compiled.kernel))) - {""} <= found.keys():
-            break
-    return found
+    scheduled = _scheduled(planned, launch)
+    named = {t.name: planned.named(t.name) for t in scheduled.tensors}
+    known = {name: own[real] for name, real in named.items() if real in own}
+    return lines_of(scheduled, known)
 
 
-def _schedules(planned: PlannedSegment, launch: Launch) -> Iterator[Fusion]:
-    """What the kernel may have been lowered from; at least one."""
+def _scheduled(planned: PlannedSegment, launch: Launch) -> Fusion:
+    """What the kernel was lowered from."""
     if planned.candidate is None or launch.params is None:
-        yield planned.segment.fusion
-    else:
-        for quotients in (False, True):
-            yield planned.candidate.scheduled(launch.params, quotients=quotients)
+        return planned.segment.fusion
+    return planned.candidate.scheduled(launch.params)
 
 
 def _by_line(compiled: CompiledKernel, tensors: Mapping[str, Lines]) -> dict[int, Lines]:
@@ -100,13 +95,6 @@ def _passing(kernel: Kernel) -> dict[str, tuple[str, ...]]:
         for pipeline in kernel.pipelines
         for barrier in pipeline.barriers
     }
-
-
-def _buffers(kernel: Kernel) -> Iterator[str]:
-    """Names of what statements declare and write."""
-    for statement in walk(kernel.body):
-        if not barriers(statement):
-            yield from _about(statement)
 
 
 def _tensor(name: str) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from typing import TYPE_CHECKING
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.emitted import cause
+from warpsmith.engine.once import Once
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.turns import begun_beside, cores, given_up, held
 from warpsmith.schedulers.candidate import Candidate, Params, without_full_passes
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.target import Target
+
+if TYPE_CHECKING:
+    from warpsmith.engine.emission import Lowered
 
 FEW_REGISTERS, MANY_ELEMENTS = 128, 32
 """Registers of a thread, and elements of rows that it has in them. With so few and so many, and
@@ -31,14 +36,17 @@ def fewest_spills(
 
     Where that is likely, and cores are many, one that divides is begun while NVRTC has the first.
     """
+    lowered: dict[Params, Once[Lowered]] = {}
 
     def compiled(params: Params, *, quotients: bool) -> CompiledKernel:
         return compile_(
-            partial(candidate.scheduled, params, quotients=quotients),
+            partial(candidate.scheduled, params),
             candidate.scheduler,
             notes=(repr(params),),
             cause=lambda: (cause(part), params, quotients),
             elements=candidate.elements(params),
+            lowered=lowered.setdefault(params, Once()),
+            quotients=quotients,
         )
 
     plain = without_full_passes(params)

@@ -1,14 +1,16 @@
 """From the indices of loops to the indices of a tensor's axes.
 
 Given groups of axes whose indices are known, every other group that transforms connect to them can
-be computed: split and merge work in both directions. `Derivation` finds, by breadth-first search,
-which transform computes each group, and builds index expressions on demand.
+be computed: split and merge work in both directions. Which transform computes each group is found
+by breadth-first search, once for all derivations of a map that know the same groups; index
+expressions are built on demand.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from warpsmith.ir import integers
@@ -17,7 +19,53 @@ from warpsmith.ir.groups import Groups, groups_of
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+
+
+@dataclass(frozen=True, slots=True)
+class _Ways:
+    """How groups are computed from some whose indices are known.
+
+    Attributes:
+        by: the transform that computes each.
+        inexact: on the way to a group, what may run past its end, as far as it was asked for.
+    """
+
+    by: dict[Group, Transform]
+    inexact: dict[tuple[Group, Facts], tuple[Group, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, domains: DomainMap, known: tuple[Group, ...]) -> _Ways:
+        found: _Ways | None = domains.derived.get(known)
+        if found is None:
+            found = domains.derived[known] = cls(_computed(domains, known))
+        return found
+
+
+def _computed(domains: DomainMap, known: Iterable[Group]) -> dict[Group, Transform]:
+    """Which transform computes each group."""
+    by: dict[Group, Transform] = {}
+    reached = set(known)
+    queue = deque(known)
+    while queue:
+        for transform in domains.touching(queue.popleft()):
+            for target in _given(domains, transform, reached):
+                reached.add(target)
+                by[target] = transform
+                queue.append(target)
+    return by
+
+
+def _given(domains: DomainMap, transform: Transform, reached: set[Group]) -> list[Group]:
+    """Groups of a transform that the reached ones determine and that are not reached yet."""
+    whole, outer, inner = domains.sides(transform)
+    chosen = domains.chosen_for(transform)
+    if chosen is not None:
+        found = [chosen[0]] if outer in reached else []
+        found += [whole] if outer in reached and inner in reached else []
+        return [group for group in found if group not in reached]
+    if whole in reached:
+        return [group for group in (outer, inner) if group not in reached]
+    return [whole] if outer in reached and inner in reached else []
 
 
 class Derivation:
@@ -33,7 +81,6 @@ class Derivation:
         self._known = known
         self._index: dict[Group, Expr] = dict(known)
         self._inside: dict[Group, Expr] = {}
-        self._inexact: dict[tuple[Group, Facts], tuple[Group, ...]] = {}
 
     def reaches(self, group: Group) -> bool:
         return group in self._index or group in self._by
@@ -95,51 +142,25 @@ class Derivation:
                 return groups.end(self.index(outer), self._domains.extent(inner))
         return self._domains.extent(group)
 
-    @cached_property
+    @property
     def _by(self) -> dict[Group, Transform]:
-        """Which transform computes each group; what is asked is often known without."""
-        by: dict[Group, Transform] = {}
-        reached = set(self._known)
-        queue = deque(self._known)
-        while queue:
-            group = queue.popleft()
-            for transform in self._domains.touching(group):
-                for target in self._given(transform, reached):
-                    reached.add(target)
-                    by[target] = transform
-                    queue.append(target)
-        return by
+        """Which transform computes each group."""
+        return self._ways.by
 
-    def _given(self, transform: Transform, reached: set[Group]) -> list[Group]:
-        """Groups of a transform that the reached ones determine and that are not reached yet."""
-        whole, outer, inner = self._domains.sides(transform)
-        new: list[Group] = []
-        chosen = self._chosen(transform)
-        if chosen is not None:
-            found = [chosen[0]] if outer in reached else []
-            found += [whole] if outer in reached and inner in reached else []
-            return [group for group in found if group not in reached]
-        if whole in reached:
-            new = [g for g in (outer, inner) if g not in reached]
-        elif outer in reached and inner in reached:
-            new = [whole]
-        return new
-
-    def _chosen(self, transform: Transform) -> tuple[Group, TensorView] | None:
-        """Of a split by groups, what a group chooses from, and the tensor that says so."""
-        if isinstance(transform, Split) and transform.by_group:
-            return self._domains.chosen_by(self._domains.group(transform.axis))
-        return None
+    @cached_property
+    def _ways(self) -> _Ways:
+        """What is asked is often known without."""
+        return _Ways.of(self._domains, tuple(self._known))
 
     def _sources(self, group: Group, transform: Transform) -> list[Group]:
         """The groups from which a transform computes one."""
         whole, outer, inner = self._domains.sides(transform)
         if group == whole:
             return [outer, inner]
-        return [whole] if self._chosen(transform) is None else [outer]
+        return [whole] if self._domains.chosen_for(transform) is None else [outer]
 
     def _groups(self, transform: Transform) -> Groups | None:
-        chosen = self._chosen(transform)
+        chosen = self._domains.chosen_for(transform)
         if chosen is None:
             return None
         whole, _, _ = self._domains.sides(transform)
@@ -193,11 +214,11 @@ class Derivation:
         """
         if group in self._known:
             return ()
-        known = self._inexact.get((group, facts))
+        known = self._ways.inexact.get((group, facts))
         if known is None:
             found: list[Group] = []
             self._collect_inexact(group, facts, found, set())
-            known = self._inexact[group, facts] = tuple(found)
+            known = self._ways.inexact[group, facts] = tuple(found)
         return known
 
     def _collect_inexact(
@@ -212,7 +233,7 @@ class Derivation:
         seen.add(group)
         transform = self._by[group]
         whole, outer, inner = self._domains.sides(transform)
-        chosen = self._chosen(transform)
+        chosen = self._domains.chosen_for(transform)
         if chosen is not None and group != whole:
             found.append(group)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from warpsmith.callers import caller
 from warpsmith.errors import DefinitionError
@@ -37,6 +37,8 @@ class Fusion(Program):
         registers: of the roles, where tensors name any.
         groups_along: the one axis of the block along which groups of warps may take turns; None
             allows any.
+        mapped: the groups of its axes that were found last, behind what they follow from
+            (`ir/mapping.py`).
     """
 
     def __init__(self, tensor_type: type[TensorView] = TensorView) -> None:
@@ -54,6 +56,7 @@ class Fusion(Program):
         self.last_first = False
         self.registers: Registers = "auto"
         self.groups_along: ParallelType | None = None
+        self.mapped: tuple[object, Any] | None = None
         self._count = 0
         self._scalars = 0
         self._is_copy = False

@@ -11,10 +11,12 @@ program says nothing take no part unless asked for: each use of an input may rea
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
 from warpsmith.ir.exprs import Matmul, Move, tensor_inputs
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Const, Expr
@@ -24,16 +26,37 @@ Group = int
 
 
 def map_of(program: Program) -> DomainMap:
-    """The groups of all axes; those of a view are found once."""
-    return program.once(DomainMap) if isinstance(program, View) else DomainMap(program)
+    """The groups of all axes; those of a view, and of a fusion that stands as it did, are found
+    once.
+    """
+    if isinstance(program, View):
+        return program.once(DomainMap)
+    assert isinstance(program, Fusion)
+    form = _form(program)
+    if program.mapped is None or program.mapped[0] != form:
+        program.mapped = form, DomainMap(program)
+    found: DomainMap = program.mapped[1]
+    return found
+
+
+def _form(fusion: Fusion) -> tuple[object, ...]:
+    """All that the groups of a fusion's axes follow from."""
+    axes = [
+        (t.root, t.logical, tuple(t.loop), t.allocation, t.lanes, tuple(t.transforms))
+        for t in fusion.tensors
+    ]
+    return fusion.tensors, axes, tuple(fusion.operations), fusion.limits, fusion.together
 
 
 class DomainMap:
-    """The groups of all axes of a fusion as it stands now; build a new one after scheduling.
+    """The groups of all axes of a fusion as it stands now; ask `map_of` again after scheduling.
 
     Args:
         through_inputs: all uses of an input read it with the same axes, as one cache of it would;
             but what repeats elements reads them where they lie.
+
+    Attributes:
+        derived: by lists of groups, what `ir/derivation.py` has found out of them.
     """
 
     def __init__(self, fusion: Program, *, through_inputs: bool = False) -> None:
@@ -52,6 +75,7 @@ class DomainMap:
         self._divides: dict[tuple[Split, integers.Facts], bool] = {}
         self._lifted: dict[Group, list[Transform]] | None = None
         self._members: dict[Group, list[IterDomain]] | None = None
+        self.derived: dict[tuple[Group, ...], Any] = {}
 
     def group(self, axis: IterDomain) -> Group:
         """Representative of the axis's group."""
@@ -84,6 +108,11 @@ class DomainMap:
                 for member in set(sides):
                     self._lifted.setdefault(member, []).append(transform)
         return self._lifted.get(group, [])
+
+    def chosen_for(self, transform: Transform) -> tuple[Group, TensorView] | None:
+        """Of a split by groups, what a group chooses from, and the tensor that says so."""
+        by_group = isinstance(transform, Split) and transform.by_group
+        return self.chosen_by(self.group(transform.axis)) if by_group else None
 
     def chosen_by(self, rows: Group) -> tuple[Group, TensorView] | None:
         """The dimension that the group of a row of a grouped product chooses from, and the tensor
@@ -146,7 +175,7 @@ class DomainMap:
         if self.group(given) == group:
             return transform.factor
         whole = self.extent(self.group(transform.axis))
-        chosen = self.chosen_by(self.group(transform.axis)) if transform.by_group else None
+        chosen = self.chosen_for(transform)
         if chosen is not None:
             return parts_of(whole, transform.factor, self.extent(chosen[0]))
         if self._fits(whole, transform.factor):

@@ -19,22 +19,20 @@ class Expr:
     """Base of the scalar nodes. `if a < b` on an expression is a bug, so truth raises.
 
     Attributes:
+        args: the nodes right below.
         operator: what Python's operators on expressions make, by the operation's name: a function
             of `ir/arithmetic.py`, which `ir` gives to this class when it is imported.
     """
 
     __slots__ = ("_hash", "dtype")
     operator: ClassVar[Callable[..., Expr]]
+    args: tuple[Expr, ...] = ()
     dtype: DataType
     _hash: int
 
     def key(self) -> tuple[object, ...]:
         """What makes two nodes of one class equal."""
         raise NotImplementedError
-
-    @property
-    def args(self) -> tuple[Expr, ...]:
-        return ()
 
     def __hash__(self) -> int:
         return self._hash
@@ -207,27 +205,23 @@ class Apply(Expr):
             hash, it is kept because shared nodes are asked again and again.
     """
 
-    __slots__ = ("_args", "op", "polynomial")
+    __slots__ = ("args", "op", "polynomial")
 
     def __init__(self, op: str, args: tuple[Expr, ...], dtype: DataType) -> None:
         self.op = op
-        self._args = args
+        self.args = args
         self.dtype = dtype
         self.polynomial: dict[tuple[Expr, ...], int] | None = None
         self._hash = hash((Apply, op, args, dtype))
 
-    @property
-    def args(self) -> tuple[Expr, ...]:
-        return self._args
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return Apply, (self.op, self._args, self.dtype)
+        return Apply, (self.op, self.args, self.dtype)
 
     def key(self) -> tuple[object, ...]:
-        return (self.op, self._args, self.dtype)
+        return (self.op, self.args, self.dtype)
 
     def __repr__(self) -> str:
-        return f"{self.op}({', '.join(map(repr, self._args))})"
+        return f"{self.op}({', '.join(map(repr, self.args))})"
 
 
 def _operator(op: str, *operands: Expr | float) -> Expr:

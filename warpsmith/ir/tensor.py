@@ -55,6 +55,8 @@ class TensorView:
         section: what groups of a role compute one after the other, by name; empty for no order.
         narrow: the type of 16 bits that a Float value is rounded to where it goes through memory:
             its user's type; None where the value is Float to its user, too.
+        quotient: the operation and the divisor that it is without what a schedule did, which
+            multiplies by the divisor's reciprocal; None for all other tensors.
         role: the warps that run its definition; empty where its consumers decide.
     """
 
@@ -78,6 +80,7 @@ class TensorView:
         "narrow",
         "number",
         "padding",
+        "quotient",
         "role",
         "root",
         "section",
@@ -125,6 +128,7 @@ class TensorView:
         self.line: Line | None = None
         self.implicit_cast = False
         self.narrow: DataType | None = None
+        self.quotient: tuple[str, Expr] | None = None
 
     @property
     def name(self) -> str:

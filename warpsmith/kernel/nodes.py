@@ -56,17 +56,14 @@ COPIED = Effect(writes=True, done=Done.COPIES, words="cp.async writes")
 class Element(Expr):
     """The value of `buffer[index]`."""
 
-    __slots__ = ("buffer", "index")
+    __slots__ = ("args", "buffer", "index")
 
     def __init__(self, buffer: Buffer, index: Expr) -> None:
         self.buffer = buffer
         self.index = index
+        self.args = (index,)
         self.dtype = buffer.dtype
         self._hash = hash((Element, buffer.name, index))
-
-    @property
-    def args(self) -> tuple[Expr, ...]:
-        return (self.index,)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Element, (self.buffer, self.index)

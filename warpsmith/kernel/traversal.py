@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Any, TypeVar
 
 from warpsmith.errors import InternalError
@@ -28,14 +29,13 @@ def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
     while coming:
         statement = coming.pop()
         yield statement
-        if statement.form.has_body:
-            coming += reversed(children(statement))
+        coming += children(statement)[::-1]
 
 
 def with_body(statement: _S, body: tuple[Statement, ...]) -> _S:
     """The statement around other ones; itself where they are the same."""
     old = children(statement)
-    if len(old) == len(body) and all(a is b for a, b in zip(old, body, strict=True)):
+    if len(old) == len(body) and all(map(is_, old, body)):
         return statement
     return replace(statement, body=body)  # type: ignore[call-arg]
 
@@ -124,7 +124,7 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     if not isinstance(value, tuple):
         return change(value)
     made = tuple([_mapped(each, change) for each in value])
-    return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+    return value if all(map(is_, made, value)) else made
 
 
 def _changed(holder: _D, changes: dict[str, Any]) -> _D:

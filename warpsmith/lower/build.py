@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.reads import Own
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.strides import stride_symbols
@@ -37,7 +37,7 @@ def build(
     target: Target,
 ) -> Kernel:
     """The first Kernel form of a fusion: nests and statements, no barriers yet."""
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     roles = Roles(fusion)
     order = block_order(fusion.operations, domains)
     threads = find_threads(fusion.operations, domains, order)

@@ -7,11 +7,9 @@ the same kernel at once write the same entry, and the last one stays. Nothing is
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -66,14 +64,12 @@ class Entries:
         path, content = self.path(name), self._head(name, body) + body
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, aside = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+            aside = path.with_name(f".writing-{os.urandom(8).hex()}")
             try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
+                aside.write_bytes(content)
                 os.replace(aside, path)
             except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(aside)
+                aside.unlink(missing_ok=True)
                 raise
         except OSError as failure:
             return failure

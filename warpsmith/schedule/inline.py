@@ -13,7 +13,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Scan
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, map_of
 from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.scans import opened_loops
 from warpsmith.ir.tensor import Operation, TensorView
@@ -61,7 +61,7 @@ def _inline(
     fusion: Fusion, selected: Collection[TensorView], limit: int | None
 ) -> dict[TensorView, int]:
     """Set compute-at positions, consumers first; returns them by tensor."""
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     readers = readers_of(fusion.operations)
     chosen = set(selected)
     wanted = [op for op in fusion.operations if not chosen or not chosen.isdisjoint(op.outputs)]

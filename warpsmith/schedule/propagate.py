@@ -9,7 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, IterType, ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.carriers import check_binding
 from warpsmith.schedule.reduced import Reduced
@@ -27,7 +27,7 @@ def transform_like(reference: TensorView, selected_tensors: Collection[TensorVie
     per iteration of it. Dimensions that the reference lacks are appended as loops of their own.
     """
     fusion = Fusion.of(reference)
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     sources = [_source_groups(domains, reference, axis) for axis in reference.loop]
     reduced = Reduced(fusion, domains)
     for tensor in _targets(fusion, reference, selected_tensors):
@@ -130,7 +130,7 @@ def parallelize_like(
     and binds nothing.
     """
     fusion = Fusion.of(reference)
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     count = len(reference.loop) if pos < 0 else pos
     allowed = set(selected_parallel_types)
     types: dict[Group, ParallelType] = {}

@@ -11,7 +11,7 @@ from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.scalar import Const, Expr, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.swizzle import HARDWARE
@@ -85,7 +85,7 @@ def split_by_group(tensor: TensorView, axis: int, factor: int) -> TensorView:
     """Divide the rows of a grouped product in two, so that no part has rows of two groups."""
     position = axis_position(tensor, axis)
     _check_schedulable(tensor, position)
-    domain_map, whole = DomainMap(Fusion.of(tensor)), tensor.loop[position]
+    domain_map, whole = map_of(Fusion.of(tensor)), tensor.loop[position]
     chosen = domain_map.chosen_by(domain_map.group(whole))
     if chosen is None or factor < 1:
         raise ScheduleError(

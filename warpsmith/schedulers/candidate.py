@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
@@ -105,7 +106,7 @@ PERSISTENT = (*ROW_SCHEDULERS, "outer_persistent")
 """Those that keep in registers what they reduce."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """A fusion with its caches, ready for one scheduler; `refusals` say why others declined.
 
@@ -123,9 +124,9 @@ class Candidate:
     def unsupported_sizes(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call, whose sizes it sees here; empty where it can."""
         if self.scheduler in ROW_SCHEDULERS:
-            return row_strategy.unsupported_sizes(self._rows(), problem)
+            return row_strategy.unsupported_sizes(self._rows, problem)
         if self.scheduler == "outer_persistent":
-            return columns_heuristic.unsupported_sizes(self._columns(), problem)
+            return columns_heuristic.unsupported_sizes(self._columns, problem)
         if self.scheduler == "matmul":
             return matmul_heuristic.unsupported_sizes(self.fusion, problem)
         return ""
@@ -139,7 +140,7 @@ class Candidate:
         )
         if self.scheduler not in ROW_SCHEDULERS:
             return "the scheduler has no such form"
-        return "" if empty else role.refusal(self._rows(), problem)
+        return "" if empty else role.refusal(self._rows, problem)
 
     @property
     def decides(self) -> tuple[str, ...]:
@@ -150,11 +151,13 @@ class Candidate:
         """The values of these."""
         if not isinstance(params, RowParams) or not self.decides:
             return {}
-        return {self.decides[0]: row_strategy.blocks(self._rows(), params, problem)}
+        return {self.decides[0]: row_strategy.blocks(self._rows, params, problem)}
 
+    @cached_property
     def _rows(self) -> Rows:
         return Rows(self.fusion, self.domains, self.caches, self.residents)
 
+    @cached_property
     def _columns(self) -> columns_heuristic.Columns:
         return columns_heuristic.Columns(self.fusion, self.domains, self.caches, self.residents)
 
@@ -177,9 +180,9 @@ class Candidate:
         if self.scheduler == "matmul_by_threads":
             return threads_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         if self.scheduler in ROW_SCHEDULERS:
-            return row_strategy.choose(self._rows(), problem)
+            return row_strategy.choose(self._rows, problem)
         if self.scheduler == "outer_persistent":
-            return columns_heuristic.choose(self._columns(), problem)
+            return columns_heuristic.choose(self._columns, problem)
         if self.scheduler == "scan":
             return scan_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         return reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
@@ -193,7 +196,7 @@ class Candidate:
                 sharing = threads_heuristic.sharing(self.fusion, params, problem)
                 return {reduction_apply.SPLITS: sharing}
             case RowParams() if params.warp_specialize and not self.decides:
-                blocks = row_strategy.blocks(self._rows(), params, problem)
+                blocks = row_strategy.blocks(self._rows, params, problem)
                 return {row_columns.BLOCKS: blocks}
             case ReductionParams() if not params.exact:
                 shape = shape_of(self.fusion, self.domains, self.caches)
@@ -219,7 +222,7 @@ class Candidate:
         for as many rows as the model chooses by, which stand for those of the call.
         """
         if self.scheduler in ROW_SCHEDULERS:
-            rows = self._rows()
+            rows = self._rows
             return tuple(
                 (_strategy(params), us)
                 for params, us in row_strategy.candidates(rows, problem)
@@ -263,7 +266,7 @@ class Candidate:
         if self.scheduler == "scan":
             return "a scan waits for what comes before, and loads when it has it"
         if self.scheduler in ROW_SCHEDULERS:
-            return row_strategy.no_ring(self._rows(), problem)
+            return row_strategy.no_ring(self._rows, problem)
         if self.scheduler == "outer_persistent":
             return "a block has its columns once, and its threads load them at once"
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
@@ -279,12 +282,12 @@ class Candidate:
         turns = isinstance(params, RowParams) and not params.warp_specialize
         return turns and self.scheduler == "inner_outer" and divides_sums(self.fusion)
 
-    def scheduled(self, params: Params, *, quotients: bool = False) -> Fusion:
-        """A draft of the fusion with the schedule laid on it; `quotients` stay as they are."""
+    def scheduled(self, params: Params) -> Fusion:
+        """A draft of the fusion with the schedule laid on it."""
         fusion = self.fusion.draft()
         tensors = {tensor.number: tensor for tensor in fusion.tensors}
         caches = tuple(cached.within(tensors) for cached in self.caches)
-        if self.multiplies(params) and not quotients:
+        if self.multiplies(params):
             multiply_by_reciprocals(fusion)
         if isinstance(params, PointwiseParams):
             pointwise_apply.apply(fusion, caches, params)

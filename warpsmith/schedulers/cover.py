@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import merge, reorder, split
 
@@ -57,7 +57,7 @@ def divide_row(
     The first is there for several blocks; the part is one. The call's vectors are `exact`ly those,
     or so many passes are `full`.
     """
-    vectors = DomainMap(fusion).extent_of(tensor.loop[start])
+    vectors = map_of(fusion).extent_of(tensor.loop[start])
     each = passes * threads
     fusion.limits |= {(vectors, cluster * each)}
     if exact:

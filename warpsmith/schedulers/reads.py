@@ -9,7 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, Merge, ParallelType, Split
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Own, Part, Read, at
@@ -139,7 +139,7 @@ def read_by_vectors(fusion: Fusion, names: Iterable[str], width: int) -> None:
     found = [read for read in reads(fusion) if read.output.name in chosen]
     if not found:
         return
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     for read in found:
         output = read.output
         lane = output.loop[-1] if output.loop else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.tensor import Operation
@@ -68,7 +68,7 @@ def select(fusion: Fusion, target: Target, reasons: Refusals | None = None) -> C
         own = row_columns.of_rows(caches, columns)
         residents = choices(rows, own, turns=taken == "inner_outer")
     declined = tuple((name, reason) for name, reason in reasons if reason)
-    return Candidate(prepared, caches, DomainMap(prepared), taken, declined, residents)
+    return Candidate(prepared, caches, map_of(prepared), taken, declined, residents)
 
 
 def _prepared(fusion: Fusion, scheduler: str) -> tuple[Fusion, tuple[Cached, ...]]:

@@ -8,7 +8,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
@@ -78,7 +78,7 @@ def divide_weights(
 def _as_one_copy(
     fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1, *, uneven: bool = False
 ) -> None:
-    extent = DomainMap(fusion).extent_of(tile.loop[-1])
+    extent = map_of(fusion).extent_of(tile.loop[-1])
     if not uneven:
         fusion.divisors |= {(extent, cluster * whole)}
     fusion.limits |= {(extent, cluster * whole)}

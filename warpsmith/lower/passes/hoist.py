@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Element, Let, Statement
-from warpsmith.kernel.traversal import defined, expressions, map_bodies, map_expressions, walk
+from warpsmith.kernel.traversal import children, defined, expressions, map_bodies, map_expressions
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide", "group", "group_end")
 
@@ -28,7 +28,8 @@ def hoist_indices(kernel: Kernel) -> Kernel:
     sizes alone does not.
     """
     names = _Names()
-    body = _hoist(kernel.body, names)
+    insides = tuple(_Inside.of(statement, names) for statement in kernel.body)
+    body = _hoist(kernel.body, insides, names)
     return replace(kernel, body=body) if names.used else kernel
 
 
@@ -37,9 +38,7 @@ _Divisions = tuple[tuple[Expr, frozenset[str]], ...]
 
 
 class _Names:
-    """Hands out names for hoisted values, and knows which there may be: an expression is asked at
-    every level of loops around it.
-    """
+    """Hands out names for hoisted values, and knows which there may be."""
 
     def __init__(self) -> None:
         self.used = 0
@@ -62,39 +61,65 @@ class _Names:
         return symbol
 
 
-def _hoist(statements: tuple[Statement, ...], names: _Names) -> tuple[Statement, ...]:
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What is in a statement and in those inside it, which are found once for all levels.
+
+    Attributes:
+        defined: names that get a value: loops, flags, places in rings, and so on.
+        divisions: in the order of the text, with the symbols in each.
+        inside: of the statements inside.
+    """
+
+    defined: frozenset[str]
+    divisions: dict[Expr, frozenset[str]]
+    inside: tuple[_Inside, ...]
+
+    @classmethod
+    def of(cls, statement: Statement, names: _Names) -> _Inside:
+        inside = tuple([cls.of(child, names) for child in children(statement)])
+        own = frozenset(symbol.name for symbol in defined(statement))
+        divisions: dict[Expr, frozenset[str]] = {}
+        for expr in expressions(statement):
+            divisions.update(names.divisions(expr))
+        for each in inside:
+            divisions.update(each.divisions)
+        return cls(own.union(*(each.defined for each in inside)), divisions, inside)
+
+
+def _hoist(
+    statements: tuple[Statement, ...], insides: tuple[_Inside, ...], names: _Names
+) -> tuple[Statement, ...]:
     """Hoist what depends on nothing in these statements; deeper things are left to deeper calls."""
-    inner = _inner_symbols(statements)
-    found: dict[Expr, None] = {}
-    for statement in statements:
-        for expr in _all_expressions(statement):
-            for division, symbols in names.divisions(expr):
-                if symbols.isdisjoint(inner):
-                    found.setdefault(division)
+    if not any(each.divisions for each in insides):
+        return statements
+    inner = frozenset[str]().union(*(each.defined for each in insides))
+    found = dict.fromkeys(
+        division
+        for each in insides
+        for division, symbols in each.divisions.items()
+        if symbols.isdisjoint(inner)
+    )
     lets: list[Statement] = []
     mapping: dict[Expr, Expr] = {}
     for expr in found:
         symbol = names.fresh()
         lets.append(Let(symbol, _replace(expr, mapping)))
         mapping[expr] = symbol
-    rewritten = statements
     if mapping:
 
         def named(expr: Expr) -> Expr:
             hoisted = any(division in mapping for division, _ in names.divisions(expr))
             return _replace(expr, mapping) if hoisted else expr
 
-        rewritten = tuple(map_expressions(statement, named) for statement in statements)
-    return (*lets, *(map_bodies(s, lambda body: _hoist(body, names)) for s in rewritten))
+        statements = tuple(map_expressions(statement, named) for statement in statements)
+        insides = tuple(_Inside.of(statement, names) for statement in statements)
+    pairs = zip(statements, insides, strict=True)
+    return (*lets, *(_below(statement, inside, names) for statement, inside in pairs))
 
 
-def _inner_symbols(statements: tuple[Statement, ...]) -> frozenset[str]:
-    """Names that get a value inside these statements: loops, flags, places in rings, and so on."""
-    return frozenset(symbol.name for s in walk(statements) for symbol in defined(s))
-
-
-def _all_expressions(statement: Statement) -> tuple[Expr, ...]:
-    return tuple(expr for inner in walk((statement,)) for expr in expressions(inner))
+def _below(statement: Statement, inside: _Inside, names: _Names) -> Statement:
+    return map_bodies(statement, lambda body: _hoist(body, inside.inside, names))
 
 
 def _replace(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:

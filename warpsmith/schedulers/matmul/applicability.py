@@ -6,7 +6,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_inputs
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Read, at, start_and_step, stretch_of
 from warpsmith.ir.tensor import Operation, TensorView
@@ -159,7 +159,7 @@ def _results(fusion: Program, products: list[Matmul]) -> str:
     others = _beside(fusion, products)
     if not all(_is_pointwise(other) or _is_small_read(other, product) for other in others):
         return "it has other operations than pointwise ones beside the product"
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     wanted = _dimensions(domains, product.output)
     walked = [domains.group(axis) for axis in product.output.root if not axis.is_broadcast]
     if len(set(walked)) < len(walked):

@@ -9,7 +9,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.carriers import set_load_store_op
@@ -110,7 +110,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
 
 def _in_order(output: TensorView, product: Matmul, shape: Shape) -> None:
     """Loops `[batch, rows, columns]`, or `[rows, columns]` without batches."""
-    places = places_of(DomainMap(Fusion.of(output)), product, output)
+    places = places_of(map_of(Fusion.of(output)), product, output)
     inside = (*shape.rows, *shape.columns)
     walked = {place: at for at, place in enumerate((None, *shape.batches, *inside))}
     order = sorted(range(len(places)), key=lambda dimension: walked[places[dimension]])

@@ -9,7 +9,7 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.banks import least_swizzle
 from warpsmith.layouts.fragments import sums as fragment_of
@@ -135,7 +135,7 @@ class Epilogue:
 
     def _is_plane(self, tensor: TensorView) -> bool:
         """Whether it has rows of its own and columns."""
-        places = places_of(DomainMap(Fusion.of(tensor)), self.product, tensor)
+        places = places_of(map_of(Fusion.of(tensor)), self.product, tensor)
         return all(
             not set(each).isdisjoint(places) for each in (self.shape.rows, self.shape.columns)
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.ir.exprs import Matmul
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import start_and_step, stretch_of
 from warpsmith.ir.strides import strides
@@ -146,7 +146,7 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
     """
     moved: dict[TensorView, bool] = {}
     has: dict[TensorView, tuple[bool, bool]] = {}
-    domains, upright = DomainMap(fusion), shape == shape_of(product)
+    domains, upright = map_of(fusion), shape == shape_of(product)
     for memory, copy in _copies(fusion):
         fits = upright and not box_refusal(fusion, product, memory, copy, problem)
         moved[memory] = moved.get(memory, True) and fits
@@ -186,7 +186,7 @@ def box_refusal(
     if product.ends is not None:
         return "its tiles end where groups do, and boxes do not"
     shape, order = shape_of(product), memory.concrete_order()
-    name, places = memory.name, places_of(DomainMap(fusion), product, copy)
+    name, places = memory.name, places_of(map_of(fusion), product, copy)
     walked = [place for d in order if (place := places[d]) is not None]
     if len(walked) < len(order):
         return f"{name} has dimensions that the product's are not"
@@ -216,7 +216,7 @@ def unstaged(fusion: Program, product: Matmul, problem: Problem) -> str:
 
 def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> tuple[str, ...]:
     """Names of the tensors that threads can access two neighbouring columns of at once."""
-    domains, fastest = DomainMap(fusion), shape.columns[-1]
+    domains, fastest = map_of(fusion), shape.columns[-1]
     if problem.size(product.output.root[fastest].extent) % PAIR:
         return ()
     found: dict[str, bool] = {}

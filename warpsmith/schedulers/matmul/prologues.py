@@ -16,7 +16,7 @@ from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
@@ -54,7 +54,7 @@ def _covered(
     fusion: Program, product: Matmul, operand: TensorView, sources: Collection[TensorView]
 ) -> str:
     """Why the loops of a product do not reach what an operand is computed of."""
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     known = [domains.group(axis) for axis in product.output.root if not axis.is_broadcast]
     derivation = Derivation(domains, dict.fromkeys(known, integers.ZERO))
     own = {domains.group(axis) for axis in operand.shape_axes if not axis.is_broadcast}
@@ -127,7 +127,7 @@ class Held:
         if not is_computed(operand):
             return None
         if params.whole > 1:
-            summed = DomainMap(fusion).extent_of(product.output.root[-1])
+            summed = map_of(fusion).extent_of(product.output.root[-1])
             steps = integers.ceildiv(summed, params.tile[2])
             fusion.divisors |= {(summed, params.whole), (steps, params.splits)}
         tiles = tiles_of(operand)
@@ -182,7 +182,7 @@ class Held:
 
 def _walks_k(tensor: TensorView, parts: TensorView) -> bool:
     """Whether a tensor has the dimension that a product sums, or a part of it."""
-    domains = DomainMap(Fusion.of(tensor))
+    domains = map_of(Fusion.of(tensor))
     known = [domains.group(axis) for axis in parts.root if not axis.is_broadcast]
     derivation = Derivation(domains, dict.fromkeys(known, integers.ZERO))
     summed = domains.group(parts.root[-1])

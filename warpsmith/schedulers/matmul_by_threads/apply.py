@@ -8,7 +8,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.banks import clocks
 from warpsmith.layouts.fragments import left
@@ -115,7 +115,7 @@ def _deal_out(laid: Laid, read: Sequence[TensorView], results: Sequence[TensorVi
 
 def _promise(fusion: Fusion, shape: Shape, params: MatmulByThreadsParams) -> None:
     """Facts that keep vectors whole: they divide the dimensions that they lie along."""
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     sides = zip(params.reads, (shape.rows, shape.columns), strict=True)
     facts = [(shape.summed if r.inward else axes[-1], r.vector) for r, axes in sides]
     names = {output.value.name for output in fusion.outputs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -43,7 +43,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentPar
     of a thread together; every thread gets the results of its columns.
     """
     recompute(fusion, runs_of(fusion, again=params.again))
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     columns = Columns(fusion, domains, caches)
     full = {cached.register for cached in columns.full}
     order = {domains.group(axis): place for place, axis in enumerate(columns.axes)}
@@ -87,6 +87,6 @@ def _divide(
     split(tensor, vectors, params.vector)
     merge_all(tensor, 0, vectors + 1)
     if params.even:
-        fusion.divisors |= {(DomainMap(fusion).extent_of(tensor.loop[0]), params.block_x)}
+        fusion.divisors |= {(map_of(fusion).extent_of(tensor.loop[0]), params.block_x)}
     split(tensor, 0, params.block_x)
     reorder(tensor, {2: len(tensor.loop) - 1})

@@ -8,7 +8,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul, Move, Reduction
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.tensor import TensorView
 
@@ -32,7 +32,7 @@ def cached_map(fusion: Program) -> DomainMap:
 
 def _cached_map(fusion: Program) -> DomainMap:
     shared = DomainMap(fusion, through_inputs=True)
-    return DomainMap(fusion) if self_mapped(fusion, shared) else shared
+    return map_of(fusion) if self_mapped(fusion, shared) else shared
 
 
 def uses_agree(fusion: Program) -> bool:

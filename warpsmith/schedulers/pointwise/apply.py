@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
@@ -41,7 +41,7 @@ BLOCKS = "blocks"
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:
     """Lay the schedule; see `_flat` and `_tiled` for the loops."""
     fusion.last_first = params.last_first
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     output = reference(fusion, domains)
     assert output is not None
     if output.rank == 0:
@@ -144,7 +144,7 @@ def _tiled(
     output first for the output and columns first for the input.
     """
     run = run.last_only()
-    walked = DomainMap(fusion).extent_of(run.axes[transposed.dimension])
+    walked = map_of(fusion).extent_of(run.axes[transposed.dimension])
     fusion.divisors |= {(run.extent, params.vector), (walked, transposed.vector)}
     last = len(output.loop) - 1
     reorder(output, {transposed.dimension: last - 1})

@@ -10,7 +10,7 @@ from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.levels import has_levels
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
@@ -78,7 +78,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     join the lanes afterwards (Welford's at once, vector by vector). What is left is reduced across
     the block, and across the grid where the launch splits results over blocks.
     """
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     shape = shape_of(fusion, domains, caches)
     order = {domains.group(axis): place for place, axis in enumerate(shape.axes)}
     run = len(shape.run.axes) - shape.run.start
@@ -149,7 +149,7 @@ def _whole(
     """
     merge_all(tensor, keeps, len(tensor.loop))
     rows = params.unroll * params.block_y
-    extent = DomainMap(fusion).extent_of(tensor.loop[keeps])
+    extent = map_of(fusion).extent_of(tensor.loop[keeps])
     if integers.constant(extent) or not integers.divides(rows, extent, fusion.divisors):
         fusion.limits |= {(extent, rows)}
     split(tensor, keeps, rows)
@@ -232,7 +232,7 @@ def _spread(
     apart = {*results, *tiles}
     others = [t for t in fusion.computed if t not in apart]
     after = after_reduction(fusion)
-    aside = only_after(fusion, DomainMap(fusion), after)
+    aside = only_after(fusion, map_of(fusion), after)
     if others:
         transform_like(reference, [t for t in others if t not in aside])
         if aside:

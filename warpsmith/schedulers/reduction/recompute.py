@@ -9,7 +9,7 @@ from __future__ import annotations
 from warpsmith.ir.clone import Clones, Known, walked_together
 from warpsmith.ir.exprs import Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.caching import Cached
@@ -23,7 +23,7 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     So with what no reduction needs, but both read the copies of inputs, which come before either.
     Returns the caches with those that the copies read.
     """
-    domains, after = DomainMap(fusion), after_reduction(fusion)
+    domains, after = map_of(fusion), after_reduction(fusion)
     before = _needed_before(fusion, domains, after)
     aside = set(only_after(fusion, domains, after))
     clones: dict[TensorView, TensorView] = {}

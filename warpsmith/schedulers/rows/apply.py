@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -48,9 +48,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     """
     tiles: tuple[TensorView, ...] = ()
     if params.weights_in_shared:
-        tiles = through_shared(Rows(fusion, DomainMap(fusion), caches).weights)
+        tiles = through_shared(Rows(fusion, map_of(fusion), caches).weights)
     recompute(fusion, runs_of(fusion, again=params.again))
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     rows = Rows(fusion, domains, caches)
     full = {cached.register for cached in rows.full}
     order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}

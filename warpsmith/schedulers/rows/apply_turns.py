@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
@@ -51,7 +51,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     Specialized, a role asks for them, and block_y are groups of warps that take turns: each has a
     stage at a time. Their sums are joined in the end, or each leaves a row of them.
     """
-    given = Rows(fusion, DomainMap(fusion), caches)
+    given = Rows(fusion, map_of(fusion), caches)
     columns, full = given.columns, {cached.register for cached in given.full}
     row, shared = row_start(params), {cached.register for cached in given.weights}
     of_some = {cached.register for cached in given.weights if given.differs(cached)}
@@ -66,7 +66,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     late = params.reload_weights or params.weights_in_shared
     loads_first(fusion, caches, full, readers, reload_weights=late)
     drawn = draws_first(fusion, full) if params.drawn_first else ()
-    domains = DomainMap(fusion)  # sizes of one dimension go by the name of the first load's
+    domains = map_of(fusion)  # sizes of one dimension go by the name of the first load's
     rows = Rows(fusion, domains, caches)
     results = {t for column in columns for t in fusion.consumers(column)}
     fusion.divisors |= {(rows.run.extent, params.vector)}
@@ -261,7 +261,7 @@ def _divide_row(
     """
     if params.row and rows.columns:
         whole = params.cluster * params.row
-        extent = DomainMap(fusion).extent_of(tensor.loop[start])
+        extent = map_of(fusion).extent_of(tensor.loop[start])
         known = {(extent, params.uneven or whole)}
         fusion.limits |= known | {(extent, whole)}
         fusion.divisors |= known

@@ -5,6 +5,7 @@ The choice is the caller's (`Problem.warp_specialize`), or else what is predicte
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from warpsmith.schedulers.multiprocessor import CLUSTERS
@@ -35,10 +36,10 @@ def unsupported_sizes(rows: Rows, problem: Problem) -> str:
         return role.NO_LOADS
     if length == 0:
         return "its rows are empty"
-    asked, predictor = problem.warp_specialize, Predictor(rows, problem)
-    if _in_waves(rows, problem, predictor) is not None:
+    if next(iter(_in_waves(rows, problem)), None) is not None:
         return ""
-    if asked is not False and role.choose(rows, problem, predictor) is not None:
+    asked = problem.warp_specialize
+    if asked is not False and role.choose(rows, problem, Predictor(rows, problem)) is not None:
         return ""
     if asked is True:
         return role.refusal(rows, problem)
@@ -75,7 +76,7 @@ def candidates(
         by_role = role.choose(rows, problem, predictor)
         if by_role is not None:
             return ((by_role, predictor(by_role)),)
-    waves = _in_waves(rows, problem, predictor)
+    waves = min(_in_waves(rows, problem), key=predictor, default=None)
     found = () if waves is None else ((waves, predictor(waves)),)
     if waves is not None and (asked != "auto" or problem.rings == "never"):
         return found
@@ -87,13 +88,11 @@ def candidates(
     return found if by_role is None else (*found, (by_role, predictor(by_role)))
 
 
-def _in_waves(rows: Rows, problem: Problem, predictor: Predictor) -> RowParams | None:
-    """The fastest way without a role; None where there is none, or nothing to keep."""
+def _in_waves(rows: Rows, problem: Problem) -> Iterable[RowParams]:
+    """The ways without a role; none where there is nothing to keep."""
     if rows.length(problem) == 0:
-        return None
-    if rows.columns:
-        return turns.best(rows, problem, predictor)
-    return min(once.candidates(rows, problem), key=predictor, default=None)
+        return ()
+    return turns.candidates(rows, problem) if rows.columns else once.candidates(rows, problem)
 
 
 def no_ring(rows: Rows, problem: Problem) -> str:

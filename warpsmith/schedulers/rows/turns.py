@@ -19,7 +19,6 @@ from warpsmith.schedulers.rows.needs import (
     shared_sums,
 )
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.rows.predict import Predictor
 from warpsmith.schedulers.rows.role import IN_PIECES, LEAST_BYTES, RINGS_BYTES, TORN, unfit
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import WARP, Limits
@@ -123,10 +122,10 @@ def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ..
     return tuple(sorted({min(stages, room) for stages in wanted})) if room >= 2 else ()
 
 
-def best(rows: Rows, problem: Problem, predictor: Predictor) -> RowParams | None:
-    """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks
-    where it can be in these alone, or where that is predicted to take less time. None where no
-    blocks can keep it, or there is nothing to keep.
+def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
+    """A row in as few blocks as can keep it, loaded ahead if it can be; a long row in more blocks,
+    too, or where it can be in these alone. None where no blocks can keep it, or there is nothing to
+    keep.
 
     Everything follows from the row's length, and from whether there are few rows; else a new row
     count changes the blocks alone.
@@ -140,11 +139,11 @@ def best(rows: Rows, problem: Problem, predictor: Predictor) -> RowParams | None
         if found:
             for wider in (blocks for blocks in clusters if cluster < blocks <= widest):
                 found += loaded_ahead(rows, problem, wider)
-            return min(found, key=predictor)
+            return found
         kept = kept or spread(rows, problem, cluster)
         if kept is not None and 2 * cluster > widest:
             break
-    return kept
+    return [] if kept is None else [kept]
 
 
 def loaded_ahead(rows: Rows, problem: Problem, cluster: int) -> list[RowParams]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import map_of
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, split
@@ -39,7 +39,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> Non
     A block has a row, or its share of one, some rows, or some columns; it carries their states
     round the serial loop.
     """
-    domains = DomainMap(fusion)
+    domains = map_of(fusion)
     run = run_of(fusion, domains, caches)
     order = axes_of(fusion, caches, domains)
     output = scans(fusion)[0].output
