@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from warpsmith import DataType, FusionDefinition
+from tests.support.lowered_products import kernels
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply
 from warpsmith.kernel.agents import Branch
@@ -17,14 +16,6 @@ from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.lower.passes.draw_ahead import DRAW, UNIT, draw_ahead
-from warpsmith.lower.pipeline import lower
-from warpsmith.planner.plan import cut
-from warpsmith.schedulers.matmul.params import MatmulParams
-from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import select
-from warpsmith.targets.hopper import H200
-
-SIZES = {"T0_size0": 4096, "T0_size1": 4096, "T1_size0": 4096, "T1_size1": 4096}
 
 STRATEGIES: dict[str, dict[str, Any]] = {
     "cooperative": {"tile": (128, 128, 64)},
@@ -41,27 +32,6 @@ def dropped(ops: Any, h: Any) -> Any:
 def noised(ops: Any, h: Any) -> Any:
     noise = ops.uniform(0.0, 1.0, ops.shape(h), rng_seed=7, rng_offset=0)
     return ops.where(ops.ge(noise, 0.5), ops.mul(h, noise), h)
-
-
-def kernels(behind: Callable[..., Any], **given: Any) -> dict[str, Kernel]:
-    """The kernel of a product and what is behind it, by the pass that left it so."""
-    with FusionDefinition() as fd:
-        a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
-        fd.add_output(fd.ops.cast(behind(fd.ops, fd.ops.linear(a, b)), DataType.BFloat16))
-    (part,) = cut(fd.fusion, target=H200)
-    candidate = select(part.fusion, H200)
-    chosen, _ = candidate.choose(Problem(values=SIZES, alignment={}, target=H200))
-    assert isinstance(chosen, MatmulParams)
-    plain: dict[str, Any] = {"parts": 1, "splits": 1, "cluster": (1, 1), "ping_pong": 0}
-    found: dict[str, Kernel] = {}
-
-    def observe(name: str, made: object) -> None:
-        if isinstance(made, Kernel):
-            found[name] = made
-
-    scheduled = candidate.scheduled(replace(chosen, **plain | {"chunk": 32} | given))
-    lower(scheduled, "k", DataType.Int32, observe, target=H200)
-    return found
 
 
 def draws(statements: Iterable[Statement]) -> int:
