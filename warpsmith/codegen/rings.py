@@ -30,7 +30,7 @@ from warpsmith.kernel.rings import (
     Jump,
     TileCopy,
 )
-from warpsmith.kernel.tiles import PrefetchTile, TensorMap, TileDim
+from warpsmith.kernel.tiles import PrefetchMap, PrefetchTile, TensorMap, TileDim
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.layouts.swizzle import HARDWARE
 
@@ -103,6 +103,8 @@ class RingText:
                 value.pieces.add("prefetch")
                 name = self._maps[_key(statement.tensor_map)]
                 return [f"ws_tensor_prefetch({name}, {self._places(dims)});"]
+            case PrefetchMap(name=name):
+                return [f'asm volatile("prefetch.tensormap [%0];" :: "l"(&{name}) : "memory");']
         raise InternalError(f"{type(statement).__name__} has no CUDA text")
 
     def _jump(self, cursor: Cursor, by: Expr) -> list[str]:

@@ -122,3 +122,12 @@ class TileNeeds:
     memory: str
     bytes: tuple[Expr, ...]
     row: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class PrefetchMap(Statement, orders=Orders.NOTHING):
+    """A tensor map comes to the cache before a copy needs it: `prefetch.tensormap`."""
+
+    words = "prefetch {name}"
+
+    name: str = field(metadata=plain())

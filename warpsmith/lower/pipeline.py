@@ -27,7 +27,7 @@ from warpsmith.kernel.pipelines import (
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, PackRegisters
 from warpsmith.kernel.rings import AwaitCopies, CommitCopies
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
-from warpsmith.kernel.tiles import PrefetchTile
+from warpsmith.kernel.tiles import PrefetchMap, PrefetchTile
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
@@ -36,6 +36,7 @@ from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
+from warpsmith.lower.passes.draw_ahead import draw_ahead
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
@@ -49,6 +50,7 @@ from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.pack_operands import pack_operands
+from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.split_full_passes import split_full_passes
@@ -121,7 +123,7 @@ PASSES = (
         "lower_pipelines",
         _always(lower_pipelines),
         "loads change places, which barriers follow",
-        makes=(StartClock, AwaitClock),
+        makes=(StartClock, AwaitClock, AnnounceStart, AwaitStart),
         ends=(Fill, Drain, OneStage, SkipStages, Section, Acquire, Commit, Wait, Release),
     ),
     Pass(
@@ -129,8 +131,6 @@ PASSES = (
         _always(order),
         "every access and every stage has its place, which nothing changes later",
         makes=(
-            AnnounceStart,
-            AwaitStart,
             CommitCopies,
             AwaitCopies,
             FenceProducts,
@@ -180,6 +180,11 @@ PASSES = (
         makes=(PrefetchTile,),
     ),
     Pass(
+        "draw_ahead",
+        _always(draw_ahead),
+        "every loop has its waits, and indices have no names yet",
+    ),
+    Pass(
         "multiply_divisions",
         _always(multiply_divisions),
         "before hoisting, which names the quotients",
@@ -198,6 +203,12 @@ PASSES = (
         "collect_maps",
         _always(collect_maps),
         "sizes and strides have their names",
+    ),
+    Pass(
+        "prefetch_maps",
+        _always(prefetch_maps),
+        "tensor maps have their names",
+        makes=(PrefetchMap,),
     ),
     Pass(
         "list_scalars",

@@ -10,7 +10,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clock import AwaitClock, StartClock
-from warpsmith.kernel.clusters import SynchronizeCluster
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.pipelines import By, Pipeline, Scope
@@ -74,7 +74,11 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
     counts = tuple(n for each, own in found for n in arrivals(each, roles, own, threads))
     start: list[Statement] = []
     if any(p.scope is Scope.CLUSTER and (branches or p.by is By.TMA) for p, _ in found):
-        start += [InitBarriers(counts), SynchronizeCluster("barriers of all blocks are ready")]
+        ready = SynchronizeCluster("barriers of all blocks are ready")
+        start += [
+            InitBarriers(counts),
+            *((AnnounceStart(), AwaitStart()) if branches else (ready,)),
+        ]
         body.append(SynchronizeCluster("no block is reached any more"))
     elif counts:
         start += [InitBarriers(counts), Synchronize("barriers are ready")]
