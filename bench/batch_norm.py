@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bench.group_norm import group_norm, instance_norm
+from bench.group_norm import group_norm
 from bench.images import SUITE, Call, Images, problem_of
+from bench.instance_norm import instance_norm
 from bench.pointwise import DTYPES
 from bench.problem import ITEM_BYTES, Problem, Tensors, type_named
 

@@ -1,4 +1,4 @@
-"""Instance and group norm of images in both memory formats, forward and backward.
+"""Group norm of images in both memory formats, forward and backward.
 
 Sums of the gradient are taken by channel and image first, as PyTorch's decomposition takes them.
 """
@@ -15,24 +15,14 @@ EPSILON = 1e-5
 GROUPS = 32
 
 
-def instance_norm(images: Images, dtype: str) -> Problem:
-    """Each channel of each image by itself; weight and bias by channel."""
-    return _forward("instance_norm", _Groups(images, images.channels), dtype)
-
-
 def group_norm(images: Images, dtype: str) -> Problem:
     """Each of `GROUPS` groups of channels of each image by itself."""
-    return _forward("group_norm", _Groups(images, min(GROUPS, images.channels)), dtype)
-
-
-def instance_norm_bwd(images: Images, dtype: str) -> Problem:
-    """dx, dW and dB from the saved mean and scale, which here are any numbers."""
-    return _backward("instance_norm_bwd", _Groups(images, images.channels), dtype)
+    return _forward(_Groups(images, min(GROUPS, images.channels)), dtype)
 
 
 def group_norm_bwd(images: Images, dtype: str) -> Problem:
-    """As `instance_norm_bwd`, by group."""
-    return _backward("group_norm_bwd", _Groups(images, min(GROUPS, images.channels)), dtype)
+    """dx, dW and dB from the saved mean and scale, which here are any numbers."""
+    return _backward(_Groups(images, min(GROUPS, images.channels)), dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +71,7 @@ class _Groups:
         return self.groups / (images.channels * images.side**2)
 
 
-def _forward(name: str, of: _Groups, dtype: str) -> Problem:
+def _forward(of: _Groups, dtype: str) -> Problem:
     images, groups = of.images, of.groups
     split, weights = of.split, [groups, images.channels // groups]
 
@@ -117,10 +107,10 @@ def _forward(name: str, of: _Groups, dtype: str) -> Problem:
         fd.add_output(fd.ops.reshape(y, list(images.shape)))
 
     vectors = ((images.channels,),) * 2
-    return problem_of(name, images, dtype, (eager, fused, define), vectors=vectors)
+    return problem_of("group_norm", images, dtype, (eager, fused, define), vectors=vectors)
 
 
-def _backward(name: str, of: _Groups, dtype: str) -> Problem:
+def _backward(of: _Groups, dtype: str) -> Problem:
     images, groups = of.images, of.groups
     split, weights = of.split, [groups, images.channels // groups]
 
@@ -181,7 +171,9 @@ def _backward(name: str, of: _Groups, dtype: str) -> Problem:
     vectors = ((images.channels,), *(((images.batch, groups),) * 2))
     saved = 2 * images.channels
     programs = eager, fused, define
-    return problem_of(name, images, dtype, programs, full=2, vectors=vectors, saved=saved)
+    return problem_of(
+        "group_norm_bwd", images, dtype, programs, full=2, vectors=vectors, saved=saved
+    )
 
 
 def _apart(of: _Groups, x: Any) -> Any:

@@ -50,6 +50,11 @@ class Images:
         return [d for d, gone in enumerate(self.over) if gone]
 
     @property
+    def area(self) -> list[bool]:
+        """Per dimension, whether it is height or width."""
+        return [d in ((1, 2) if self.inner else (2, 3)) for d in range(4)]
+
+    @property
     def count(self) -> int:
         """Elements of a channel."""
         return self.batch * self.side**2

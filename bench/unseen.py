@@ -26,7 +26,15 @@ from statistics import geometric_mean, quantiles
 from typing import Any
 from unittest import mock
 
-from bench import batch_norm, group_norm, images, norm_backward, norms, residual_backward
+from bench import (
+    batch_norm,
+    group_norm,
+    images,
+    instance_norm,
+    norm_backward,
+    norms,
+    residual_backward,
+)
 from bench.peers import chosen, contenders
 from bench.problem import Builder, Problem, outputs_of, planned
 from bench.row_shapes import Planned, considered, forced, plan
@@ -44,7 +52,7 @@ FAMILIES: Mapping[str, tuple[Callable[..., Problem], ...]] = {
     "softmax": (norms.softmax, norms.log_softmax, norms.softmax_bwd),
     images.SUITE: (
         *(batch_norm.batch_norm, batch_norm.batch_norm_bwd),
-        *(group_norm.instance_norm, group_norm.instance_norm_bwd),
+        *(instance_norm.instance_norm, instance_norm.instance_norm_bwd),
         *(group_norm.group_norm, group_norm.group_norm_bwd),
     ),
 }

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import warpsmith
-from bench import batch_norm, group_norm
+from bench import batch_norm, group_norm, instance_norm
 from bench.images import Images
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
@@ -14,8 +14,8 @@ from warpsmith.testing import relative_error
 
 MAKES = (batch_norm.batch_norm, batch_norm.batch_norm_bwd)
 WITHIN = (
-    *(group_norm.instance_norm, group_norm.group_norm),
-    *(group_norm.instance_norm_bwd, group_norm.group_norm_bwd),
+    *(instance_norm.instance_norm, group_norm.group_norm),
+    *(instance_norm.instance_norm_bwd, group_norm.group_norm_bwd),
 )
 SMALL = [
     problem
@@ -81,7 +81,7 @@ def test_problems_are_told_apart_by_name_shape_and_dtype() -> None:
         (batch_norm.batch_norm(Images(4, 16, 4, True), "bfloat16"), "outer_persistent"),
         (batch_norm.batch_norm_bwd(Images(4, 16, 4, False), "float"), "inner_persistent"),
         (batch_norm.batch_norm_bwd(Images(4, 16, 4, True), "float"), "outer_persistent"),
-        (group_norm.instance_norm(Images(4, 16, 4, False), "float"), "inner_persistent"),
+        (instance_norm.instance_norm(Images(4, 16, 4, False), "float"), "inner_persistent"),
         (group_norm.group_norm(Images(4, 64, 4, False), "bfloat16"), "inner_persistent"),
         (batch_norm.outer_softmax(64, 32, "bfloat16"), "outer_persistent"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import warpsmith
-from bench import batch_norm, group_norm
+from bench import batch_norm, group_norm, instance_norm
 from bench.images import Images
 from bench.problem import outputs_of
 from tests.gpu.support import right_and_the_same_again
@@ -28,8 +28,8 @@ SIZES = (
 """Images, channels, height and width: of one block, of clusters, and of two kernels; odd ones."""
 
 WITHIN = (
-    *(group_norm.instance_norm, group_norm.group_norm),
-    *(group_norm.instance_norm_bwd, group_norm.group_norm_bwd),
+    *(instance_norm.instance_norm, group_norm.group_norm),
+    *(instance_norm.instance_norm_bwd, group_norm.group_norm_bwd),
 )
 SOFTMAX = ((1, 5), (17, 1), (4096, 4096), (3000, 1000), (999, 2049), (20000, 256), (128, 65536))
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-5}
