@@ -147,7 +147,7 @@ def _backward(of: _Groups, dtype: str) -> Problem:
         first, second = (ops.broadcast(ops.mul(t, of.share), of.of_groups) for t in parts)
         dx = (given * ops.broadcast(factor, of.of_channels) - first - normal * second) * slope
         flat = (ops.reshape(ops.sum(t, [0]), [-1]) for t in (dweight, dbias))
-        return ops.cast(ops.reshape(dx, x.shape()), x.dtype), *flat
+        return ops.cast(ops.reshape(dx, dy.shape()), x.dtype), *flat
 
     def define(fd: Any, types: Any, x: Any, dy: Any, weight: Any, mean: Any, scale: Any) -> None:
         shaped = [fd.ops.reshape(fd.from_pytorch(t), split) for t in (x, dy)]

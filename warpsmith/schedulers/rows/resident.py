@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from warpsmith.ir import integers
+from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.mapping import DomainMap, map_of
@@ -175,10 +176,18 @@ def _lives(
 
 def full_size(program: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> set[TensorView]:
     """The register copies that have an element for each one that is reduced."""
-    whole = _elements(domains, reductions(program)[0].logical)
-    return {
-        cached.register for cached in caches if _elements(domains, cached.copy.shape_axes) == whole
-    }
+    first = reductions(program)[0].logical
+    whole = _elements(domains, first)
+    groups = [domains.group(axis) for axis in first if not axis.is_broadcast]
+
+    def is_whole(axes: tuple[IterDomain, ...]) -> bool:
+        if _elements(domains, axes) == whole:
+            return True
+        own = (domains.group(axis) for axis in axes if not axis.is_broadcast)
+        given = Derivation(domains, dict.fromkeys(own, integers.ZERO))
+        return all(map(given.reaches, groups))  # also by a reshape
+
+    return {cached.register for cached in caches if is_whole(cached.copy.shape_axes)}
 
 
 def _elements(domains: DomainMap, axes: tuple[IterDomain, ...]) -> Expr:
