@@ -1,4 +1,4 @@
-"""Sums that are summed again are one kernel, though they have nothing in common but their origin."""
+"""Sums that are summed again are one kernel, though nothing but their origin is common."""
 
 from __future__ import annotations
 
