@@ -7,63 +7,20 @@ them.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
+from bench.group_norm import group_norm
+from bench.images import SUITE, Call, Images, problem_of
+from bench.instance_norm import instance_norm
 from bench.pointwise import DTYPES
-from bench.problem import ITEM_BYTES, Builder, Problem, Tensors, type_named
+from bench.problem import ITEM_BYTES, Problem, Tensors, type_named
 
-SUITE = "batch_norm"
 EPSILON = 1e-5
 SIZES = ((32, 256, 56), (128, 64, 112), (256, 512, 14), (64, 2048, 7))
 """Images, channels, and height and width, as in ResNets."""
 QUICK_SIZES = ((64, 2048, 7), (32, 64, 56))
 SOFTMAX_SIZES = ((4096, 4096), (1024, 16384), (256, 65536))
-GROUPS = 32
-
-Call = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Images:
-    """A batch of images: how many, their channels, their height and width, and the format."""
-
-    batch: int
-    channels: int
-    side: int
-    inner: bool
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        sides = (self.side, self.side)
-        return (
-            (self.batch, *sides, self.channels)
-            if self.inner
-            else (self.batch, self.channels, *sides)
-        )
-
-    @property
-    def over(self) -> list[bool]:
-        """Per dimension, whether batch norm reduces it."""
-        return [d != (3 if self.inner else 1) for d in range(4)]
-
-    @property
-    def reduced(self) -> list[int]:
-        return [d for d, gone in enumerate(self.over) if gone]
-
-    @property
-    def count(self) -> int:
-        """Elements of a channel."""
-        return self.batch * self.side**2
-
-    def outer(self, x: Any) -> Any:
-        """PyTorch's view, channels the second dimension."""
-        return x.permute(0, 3, 1, 2) if self.inner else x
-
-    def back(self, x: Any) -> Any:
-        return x.permute(0, 2, 3, 1) if self.inner else x
 
 
 def problems(*, quick: bool) -> Iterator[Problem]:
@@ -128,8 +85,15 @@ def batch_norm(images: Images, dtype: str) -> Problem:
 
         return call
 
-    peers: dict[str, Builder] = {"cudnn": cudnn}
-    return _problem("batch_norm", images, dtype, 1, (eager, fused, define), peers)
+    return problem_of(
+        "batch_norm",
+        images,
+        dtype,
+        (eager, fused, define),
+        vectors=((images.channels,),) * 2,
+        saved=2 * images.channels,
+        peers={"cudnn": cudnn},
+    )
 
 
 def batch_norm_bwd(images: Images, dtype: str) -> Problem:
@@ -170,57 +134,34 @@ def batch_norm_bwd(images: Images, dtype: str) -> Problem:
         fd.add_output(sums[1])
         fd.add_output(sums[0])
 
-    return _problem("batch_norm_bwd", images, dtype, 2, (eager, fused, define), {})
-
-
-def instance_norm(images: Images, dtype: str) -> Problem:
-    """Each channel of each image by itself; weight and bias by channel."""
-    return _within("instance_norm", images, dtype, images.channels)
-
-
-def group_norm(images: Images, dtype: str) -> Problem:
-    """Each of `GROUPS` groups of channels of each image by itself."""
-    return _within("group_norm", images, dtype, min(GROUPS, images.channels))
-
-
-def _within(name: str, images: Images, dtype: str, groups: int) -> Problem:
-    """Norms of the channels of one image, `groups` groups of them; channels lie outer."""
-    batch, channels, side, _ = images.shape
-    split = [batch, groups, channels // groups, side, side]
-    weights = [groups, channels // groups]
-    over, apart = [True, False, False, True, True], [False, False, True, True, True]
-    flat = list(images.shape)
-
-    def eager(x: Any, weight: Any, bias: Any) -> Any:
+    def cudnn(inputs: Tensors) -> Call:
         import torch
 
-        return torch.nn.functional.group_norm(x, groups, weight, bias, EPSILON)
+        x, dy, weight, mean, scale = inputs
+        wide, given = images.outer(x), images.outer(dy)
+        forward, backward = (
+            torch.ops.aten.cudnn_batch_norm,
+            torch.ops.aten.cudnn_batch_norm_backward,
+        )
+        *_, reserved = forward(wide, weight, weight, None, None, True, 0.1, EPSILON)
+        saved = weight, None, None, mean, scale, EPSILON, reserved
 
-    def fused(x: Any, weight: Any, bias: Any) -> Any:
-        import warpsmith
-        from warpsmith import ops
+        def call() -> Any:
+            dx, dweight, dbias = backward(wide, given, *saved)
+            return images.back(dx), dweight, dbias
 
-        n, c, h, w = x.shape()
-        wide = ops.reshape(x.to(warpsmith.DataType.Float), [n, groups, -1, h, w])
-        variance, mean = ops.var_mean(wide, [2, 3, 4], 0)
-        scale = ops.rsqrt(ops.add(variance, EPSILON))
-        normal = ops.mul(ops.sub(wide, ops.broadcast(mean, apart)), ops.broadcast(scale, apart))
-        a, b = (ops.broadcast(ops.reshape(t, [groups, -1]), over) for t in (weight, bias))
-        y = ops.add(ops.mul(normal, a), b)
-        return ops.cast(ops.reshape(y, [n, c, h, w]), x.dtype)
+        return call
 
-    def define(fd: Any, types: Any, x: Any, weight: Any, bias: Any) -> None:
-        wide = fd.ops.cast(fd.ops.reshape(fd.from_pytorch(x), split), dtype=types.Float)
-        variance, mean = fd.ops.var_mean(wide, dims=[2, 3, 4], correction=0, keepdim=False)
-        scale = fd.ops.rsqrt(fd.ops.add(variance, fd.define_scalar(EPSILON)))
-        spread = [fd.ops.broadcast(t, is_broadcast_dim=apart) for t in (mean, scale)]
-        normal = fd.ops.mul(fd.ops.sub(wide, spread[0]), spread[1])
-        shaped = [fd.ops.reshape(fd.from_pytorch(t), weights) for t in (weight, bias)]
-        a, b = (fd.ops.broadcast(t, is_broadcast_dim=over) for t in shaped)
-        y = fd.ops.cast(fd.ops.add(fd.ops.mul(normal, a), b), dtype=type_named(types, dtype))
-        fd.add_output(fd.ops.reshape(y, flat))
-
-    return _problem(name, images, dtype, 1, (eager, fused, define), {}, saved=0)
+    return problem_of(
+        "batch_norm_bwd",
+        images,
+        dtype,
+        (eager, fused, define),
+        full=2,
+        vectors=((images.channels,),) * 3,
+        saved=2 * images.channels,
+        peers={"cudnn": cudnn},
+    )
 
 
 def outer_softmax(rows: int, columns: int, dtype: str) -> Problem:
@@ -252,35 +193,4 @@ def outer_softmax(rows: int, columns: int, dtype: str) -> Problem:
         fused=fused,
         define=define,
         bytes_written=rows * columns * ITEM_BYTES[dtype],
-    )
-
-
-def _problem(
-    name: str,
-    images: Images,
-    dtype: str,
-    full: int,
-    programs: tuple[Call, Call, Call],
-    peers: dict[str, Builder],
-    saved: int = 2,
-) -> Problem:
-    """`full` inputs of the images' shape come first; the rest are float vectors of the channels.
-
-    `saved` such vectors are written beside the result.
-    """
-    vectors = 2 if full == 1 else 3
-    eager, fused, define = programs
-    elements = math.prod(images.shape)
-    return Problem(
-        suite=SUITE,
-        name=name + ("_nhwc" if images.inner else ""),
-        shapes=(images.shape,) * full + ((images.channels,),) * vectors,
-        dtype=dtype,
-        eager=eager,
-        fused=fused,
-        define=define,
-        builders=peers,
-        in_float=tuple(range(full, full + vectors)),
-        known_as=(images.batch, images.channels, images.side, images.side),
-        bytes_written=elements * ITEM_BYTES[dtype] + saved * images.channels * ITEM_BYTES["float"],
     )

@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 from bench.problem import Problem
+from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.schedulers.rows import predict, strategy
 from warpsmith.schedulers.rows.model import Work, predicted_us
 
@@ -75,8 +76,31 @@ def forced(params: Any) -> Iterator[None]:
         yield
 
 
-def considered(problem: Problem, most: int) -> tuple[list[Considered], Considered | None]:
-    """The shapes predicted to be fastest, one of each kind, and the one that is chosen."""
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a problem gets, and what else it might have got.
+
+    Attributes:
+        others: shapes of rows that are predicted to be fastest, one of each kind.
+        own: the shape that is chosen; None where no rows are kept.
+        kernels: all kernels of the plan, in short.
+    """
+
+    others: tuple[Considered, ...]
+    own: Considered | None
+    kernels: str
+
+    @property
+    def words(self) -> str:
+        """What is chosen."""
+        only = self.own and " + " not in self.kernels
+        return (
+            f"{self.own.words}, {self.own.us:.1f} predicted" if only and self.own else self.kernels
+        )
+
+
+def considered(problem: Problem, most: int) -> Planned:
+    """The plan of a problem, and other shapes for its rows."""
     taken: list[Any] = []
     real = strategy.choose
 
@@ -85,20 +109,32 @@ def considered(problem: Problem, most: int) -> tuple[list[Considered], Considere
         return taken[-1]
 
     with noted() as found, mock.patch.object(strategy, "choose", choose):
-        plan(problem)
+        call = plan(problem)
     by_kind: dict[tuple[Any, ...], Considered] = {}
     for each in sorted(found, key=lambda each: each.us):
         by_kind.setdefault(each.kind, each)
+    kernels = " + ".join(_words(call, launch) for launch in call.launches)
     if not taken:
-        return [], None
+        return Planned((), None, kernels)
     own = Considered(taken[-1], math.nan)
     own = next((each for each in found if each.shape == own.shape), own)
     others = [each for each in by_kind.values() if each.kind != own.kind]
-    return others[:most], own
+    return Planned(tuple(others[:most]), own, kernels)
 
 
-def plan(problem: Problem) -> None:
-    """Compile what the problem's sizes get into the cache, with no GPU."""
+def _words(call: CallPlan, launch: Launch) -> str:
+    """A kernel: its scheduler, its grid, its block, and what differs most from shape to shape."""
+    candidate = call.segments[launch.segment].candidate
+    said = (
+        f"{candidate.scheduler if candidate else 'by hand'} "
+        f"{'x'.join(map(str, launch.grid))} of {'x'.join(map(str, launch.block))}"
+    )
+    named = ((name, getattr(launch.params, name, None)) for name in ("vector", "unroll", "cluster"))
+    return said + "".join(f" {name} {value}" for name, value in named if value)
+
+
+def plan(problem: Problem) -> CallPlan:
+    """What the problem's sizes get, compiled into the cache, with no GPU."""
     import numpy as np
 
     from warpsmith import fuse
@@ -108,4 +144,5 @@ def plan(problem: Problem) -> None:
     pairs = zip(problem.shapes, problem.dtypes, strict=True)
     arrays = [np.empty(shape, NUMPY_DTYPES[dtype]) for shape, dtype in pairs]
     lowered = fuse(problem.fused).lower(*arrays)
-    Executable(lowered.fusion).plan_for([*arrays, *(1 for _ in lowered.fusion.input_scalars)])
+    given = [*arrays, *(1 for _ in lowered.fusion.input_scalars)]
+    return Executable(lowered.fusion).plan_for(given)

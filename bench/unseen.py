@@ -1,4 +1,4 @@
-"""Rows at sizes that chance draws, beside peers and beside every other shape that was considered.
+"""Rows and images at sizes that chance draws, beside peers and other shapes that were considered.
 
 `python -m bench.unseen --seed 1 --minutes 3 --suite norm_bwd --all 6 --json rows.json`
 
@@ -19,19 +19,30 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import geometric_mean, quantiles
 from typing import Any
 from unittest import mock
 
-from bench import norm_backward, norms, residual_backward
+from bench import (
+    batch_norm,
+    group_norm,
+    images,
+    instance_norm,
+    norm_backward,
+    norms,
+    residual_backward,
+)
 from bench.peers import chosen, contenders
 from bench.problem import Builder, Problem, outputs_of, planned
-from bench.row_shapes import Considered, considered, forced, plan
+from bench.row_shapes import Planned, considered, forced, plan
+from warpsmith.engine.places import call_target
 from warpsmith.errors import ArgumentError, DeviceError
+from warpsmith.knobs import current
 
-FAMILIES: Mapping[str, tuple[Callable[[int, int, str], Problem], ...]] = {
+FAMILIES: Mapping[str, tuple[Callable[..., Problem], ...]] = {
     "norm_bwd": (
         norm_backward.layer_norm_bwd,
         norm_backward.rms_norm_bwd,
@@ -39,7 +50,13 @@ FAMILIES: Mapping[str, tuple[Callable[[int, int, str], Problem], ...]] = {
     ),
     "norm_fwd": (norms.layer_norm, norms.rms_norm, norms.residual),
     "softmax": (norms.softmax, norms.log_softmax, norms.softmax_bwd),
+    images.SUITE: (
+        *(batch_norm.batch_norm, batch_norm.batch_norm_bwd),
+        *(instance_norm.instance_norm, instance_norm.instance_norm_bwd),
+        *(group_norm.group_norm, group_norm.group_norm_bwd),
+    ),
 }
+"""By suite, the problems: of a number of rows and of columns, or of images."""
 
 ROWS, COLUMNS = (512, 32768), (512, 40000)
 """From which numbers to which others are drawn, evenly by their logarithm."""
@@ -97,7 +114,7 @@ class Timed:
 
 
 def drawn(seed: int, suites: Sequence[str]) -> Iterator[Problem]:
-    """Problems without an end, families in turn."""
+    """Problems without an end, families in turn; images in one format, then in the other."""
     source = random.Random(seed)
     makes = [(suite, make) for suite in suites for make in FAMILIES[suite]]
 
@@ -105,34 +122,36 @@ def drawn(seed: int, suites: Sequence[str]) -> Iterator[Problem]:
         found: float = least * (most / least) ** source.random()
         return max(step, round(found / step) * step)
 
-    while True:
+    for inner in cycle((False, True)):
         for suite, make in makes:
-            dtype, step = source.choice(DTYPES), source.choice(STEPS)
+            dtype = source.choice(DTYPES)
+            if suite == images.SUITE:
+                yield make(images.drawn(source, inner=inner), dtype)
+                continue
+            step = source.choice(STEPS)
             columns = number(*COLUMNS, step)
             rows = min(number(*ROWS, 1), MOST_ELEMENTS // columns)
             yield replace(make(rows, columns, dtype), suite=suite)
 
 
-def _ready(seed: int, suites: Sequence[str], number: int, most: int) -> tuple[int, Any]:
-    """In a process of its own: all shapes of a problem, compiled."""
+def _ready(seed: int, suites: Sequence[str], number: int, most: int) -> Planned | str:
+    """In a process of its own: all shapes of a problem, compiled; or why that failed."""
     stream = drawn(seed, suites)
     problem = next(p for place, p in enumerate(stream) if place == number)
     try:
-        others, own = considered(problem, most)
-        for each in others:
+        found = considered(problem, most)
+        for each in found.others:
             with forced(each.params):
                 plan(problem)
     except Exception as failure:
-        return number, f"{type(failure).__name__}: {str(failure)[:200]}"
-    return number, (others, own)
+        return f"{type(failure).__name__}: {str(failure)[:200]}"
+    return found
 
 
 # --- times -------------------------------------------------------------------------------------
 
 
-def timed(
-    problem: Problem, shapes: tuple[list[Considered], Considered | None], peers: str, rep_ms: float
-) -> Timed | None:
+def timed(problem: Problem, shapes: Planned, peers: str, rep_ms: float) -> Timed | None:
     """What all took; None where the choice itself failed."""
     import torch
 
@@ -140,7 +159,7 @@ def timed(
     from bench.measure import checked, one_line
     from warpsmith.testing import do_bench_interleaved
 
-    others, own = shapes
+    others, own = shapes.others, shapes.own
     inputs = problem.draw()
     reference = outputs_of(problem.eager(*(x.double() for x in inputs)))
     calls: dict[str, Builder] = {CHOSEN: planned(problem)}
@@ -171,7 +190,7 @@ def timed(
         dtype=problem.dtype,
         us={named.get(name, name): t for name, t in us.items()},
         ceiling_us=ceiling,
-        chosen=f"{own.words}, {own.us:.1f} predicted" if own else "other schedulers",
+        chosen=shapes.words,
         best=named.get(best, best),
         errors=errors,
         work=asdict(own.work) if own and own.work else {},
@@ -205,8 +224,11 @@ def report(rows: Sequence[Timed]) -> list[str]:
         regrets = sorted(row.regret for row in group)
         tenth = quantiles(shares, n=10)[0] if len(shares) > 1 else shares[0]
         ahead = [row.peer for row in group if row.peer < math.inf]
+        behind = sum(peer < 1 for peer in ahead)
         peers = (
-            f", {geometric_mean(ahead):.2f} x best peer, least {min(ahead):.2f}" if ahead else ""
+            f", {geometric_mean(ahead):.2f} x best peer, least {min(ahead):.2f}, behind at {behind}"
+            if ahead
+            else ""
         )
         lines.append(
             f"{name} {dtype}: {len(group)} sizes, {geometric_mean(shares):.1f} % of the ceiling, "
@@ -255,20 +277,20 @@ def run(
     chosen(peers)
     started = time.monotonic()
     rows: list[Timed] = []
-    with mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": ""}):  # noqa: TID251
-        pool = ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn"))
-        work = [pool.submit(_ready, seed, suites, n, most) for n in range(MOST_PROBLEMS)]
     if gpu_name() == "none":
-        pool.shutdown(wait=False, cancel_futures=True)
         raise DeviceError(
             "sizes that a seed says are timed on a GPU, and there is none",
             code="WS0345",
             remedy="run it on a machine with an NVIDIA GPU",
         )
+    without_gpu = {"CUDA_VISIBLE_DEVICES": "", "WARPSMITH_TARGET": call_target(current()).name}
+    with mock.patch.dict(os.environ, without_gpu):  # noqa: TID251
+        pool = ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn"))
+        work = [pool.submit(_ready, seed, suites, n, most) for n in range(MOST_PROBLEMS)]
     for job, problem in zip(work, drawn(seed, suites), strict=False):
         if time.monotonic() > started + 60 * minutes:
             break
-        _, shapes = job.result()
+        shapes = job.result()
         if isinstance(shapes, str):
             print(f"{problem.title}: {shapes}", flush=True)
             continue

@@ -6,20 +6,23 @@ import pytest
 import torch
 
 import warpsmith
-from bench import batch_norm
-from bench.batch_norm import Images
+from bench import batch_norm, group_norm, instance_norm
+from bench.images import Images
 from bench.problem import Problem, outputs_of
 from warpsmith import knobs
 from warpsmith.testing import relative_error
 
 MAKES = (batch_norm.batch_norm, batch_norm.batch_norm_bwd)
-WITHIN = (batch_norm.instance_norm, batch_norm.group_norm)
+WITHIN = (
+    *(instance_norm.instance_norm, group_norm.group_norm),
+    *(instance_norm.instance_norm_bwd, group_norm.group_norm_bwd),
+)
 SMALL = [
     problem
     for dtype in ("bfloat16", "float")
     for problem in (
         *(make(Images(3, 16, 5, inner), dtype) for make in MAKES for inner in (False, True)),
-        *(make(Images(2, 64, 3, False), dtype) for make in WITHIN),
+        *(make(Images(2, 64, 3, inner), dtype) for make in WITHIN for inner in (False, True)),
         batch_norm.outer_softmax(40, 24, dtype),
     )
 ]
@@ -70,16 +73,17 @@ def test_problems_are_told_apart_by_name_shape_and_dtype() -> None:
     assert len(list(batch_norm.problems(quick=True))) < len(titles)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("problem", "scheduler"),
     [
-        (batch_norm.batch_norm(Images(4, 16, 4, False), "bfloat16"), "inner_persistent"),
+        (batch_norm.batch_norm(Images(4, 16, 20, False), "bfloat16"), "inner_persistent"),
+        (batch_norm.batch_norm(Images(4, 16, 4, False), "bfloat16"), "parts"),
         (batch_norm.batch_norm(Images(4, 16, 4, True), "bfloat16"), "outer_persistent"),
-        (batch_norm.batch_norm_bwd(Images(4, 16, 4, False), "float"), "inner_persistent"),
+        (batch_norm.batch_norm_bwd(Images(4, 16, 12, False), "float"), "inner_persistent"),
         (batch_norm.batch_norm_bwd(Images(4, 16, 4, True), "float"), "outer_persistent"),
-        (batch_norm.instance_norm(Images(4, 16, 4, False), "float"), "inner_persistent"),
-        (batch_norm.group_norm(Images(4, 64, 4, False), "bfloat16"), "inner_persistent"),
+        (instance_norm.instance_norm(Images(4, 16, 4, False), "float"), "inner_persistent"),
+        (group_norm.group_norm(Images(4, 64, 4, False), "bfloat16"), "parts"),
         (batch_norm.outer_softmax(64, 32, "bfloat16"), "outer_persistent"),
     ],
     ids=lambda value: getattr(value, "title", value),

@@ -7,11 +7,15 @@ from itertools import islice
 
 import pytest
 
+from bench import images
+from bench.batch_norm import batch_norm
+from bench.images import Images
 from bench.norm_backward import rms_norm_bwd
 from bench.row_shapes import considered, forced
 from bench.unseen import CHOSEN, COLUMNS, FAMILIES, Timed, drawn, report, run
 from warpsmith.errors import ArgumentError
 
+ROWS = tuple(suite for suite in FAMILIES if suite != images.SUITE)
 TIMED = Timed(
     problem="softmax",
     shape=(600, 1000),
@@ -26,27 +30,47 @@ TIMED = Timed(
 
 def test_a_seed_says_the_sizes() -> None:
     def sizes(seed: int) -> list[tuple[str, tuple[int, ...], str]]:
-        found = islice(drawn(seed, tuple(FAMILIES)), 60)
+        found = islice(drawn(seed, ROWS), 60)
         return [(problem.name, problem.shape, problem.dtype) for problem in found]
 
     assert sizes(3) == sizes(3) != sizes(4)
     assert {name for name, _, _ in sizes(3)} == {
-        make(512, 512, "float").name for makes in FAMILIES.values() for make in makes
+        make(512, 512, "float").name for suite in ROWS for make in FAMILIES[suite]
     }
     assert all(COLUMNS[0] <= shape[1] <= COLUMNS[1] for _, shape, _ in sizes(3))
     assert any(shape[1] % 8 for _, shape, _ in sizes(3))
 
 
+def test_a_seed_says_the_images() -> None:
+    found = list(islice(drawn(3, (images.SUITE,)), 60))
+    batch, channels, side, _ = zip(*(problem.shape for problem in found), strict=True)
+    assert len({problem.title for problem in found}) == 60
+    assert min(batch) >= images.BATCHES[0]
+    assert all(count % images.CHANNEL_STEP == 0 for count in channels)
+    assert max(side) <= images.SIDES[1]
+    makes = {make(Images(1, 32, 1, False), "float").name for make in FAMILIES[images.SUITE]}
+    assert {problem.name for problem in found} == makes | {f"{name}_nhwc" for name in makes}
+
+
 def test_a_forced_shape_is_taken() -> None:
     problem = rms_norm_bwd(600, 1544, "bfloat16")
-    others, own = considered(problem, 3)
-    assert own is not None
-    kinds = [own.kind, *(each.kind for each in others)]
+    found = considered(problem, 3)
+    assert found.own is not None
+    kinds = [found.own.kind, *(each.kind for each in found.others)]
     assert len(set(kinds)) == 4
-    with forced(others[0].params):
-        _, taken = considered(problem, 0)
+    with forced(found.others[0].params):
+        taken = considered(problem, 0).own
     assert taken is not None
-    assert taken.kind == others[0].kind
+    assert taken.kind == found.others[0].kind
+
+
+def test_kernels_are_named_where_no_row_is_kept() -> None:
+    tall = batch_norm(Images(64, 32, 56, True), "bfloat16")
+    found = considered(tall, 3)
+    assert (found.others, found.own) == ((), None)
+    first, second = found.words.split(" + ")
+    assert first.startswith("reduction ")
+    assert second.startswith("pointwise ")
 
 
 def test_what_is_said_of_times() -> None:
@@ -55,7 +79,7 @@ def test_what_is_said_of_times() -> None:
     first, *worst = report([alone, TIMED])
     assert first.startswith("softmax float: 2 sizes, 89.4 % of the ceiling")
     assert "worst 80.0; regret median 25.0%" in first
-    assert "1.20 x best peer, least 1.20" in first
+    assert "1.20 x best peer, least 1.20, behind at 0" in first
     assert worst[0] == "   80.0 600x1000 12.5 us a role; best 10.0 #0 waves"
     assert len(worst) == 2
 

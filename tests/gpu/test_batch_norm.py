@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import warpsmith
-from bench import batch_norm
-from bench.batch_norm import Images
+from bench import batch_norm, group_norm, instance_norm
+from bench.images import Images
 from bench.problem import outputs_of
 from tests.gpu.support import right_and_the_same_again
 from warpsmith.testing import relative_error
@@ -27,6 +27,10 @@ SIZES = (
 )
 """Images, channels, height and width: of one block, of clusters, and of two kernels; odd ones."""
 
+WITHIN = (
+    *(instance_norm.instance_norm, group_norm.group_norm),
+    *(instance_norm.instance_norm_bwd, group_norm.group_norm_bwd),
+)
 SOFTMAX = ((1, 5), (17, 1), (4096, 4096), (3000, 1000), (999, 2049), (20000, 256), (128, 65536))
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-5}
 """Relative to the norm of the result; a batch of two has variances that lose digits."""
@@ -49,10 +53,11 @@ def test_backward(size, inner, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
-@pytest.mark.parametrize("make", [batch_norm.instance_norm, batch_norm.group_norm])
+@pytest.mark.parametrize("inner", [False, True], ids=["nchw", "nhwc"])
+@pytest.mark.parametrize("make", WITHIN)
 @pytest.mark.parametrize("size", [(3, 64, 7), (8, 256, 56), (2, 96, 33), (2, 32, 512)], ids=str)
-def test_within_images(size, make, dtype):
-    right_and_the_same_again(make(Images(*size, False), dtype), LARGEST_ERROR)
+def test_within_images(size, make, inner, dtype):
+    right_and_the_same_again(make(Images(*size, inner), dtype), LARGEST_ERROR)
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])

@@ -62,6 +62,8 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
                 return halves
             if passes := _in_one_pass(segments, part, shape):
                 return passes
+        if kept := _elements_first(segments, sinks, region, stored):
+            return kept
     cuts = _first_cuts(segments, sinks, region, stored | read)
     cuts = _enough_cuts(segments, sinks, region, cuts)
     written = segments.decided.kept.union(sinks, read)
@@ -112,6 +114,27 @@ def _rows_then_columns(segments: Segments, part: Part, shape: Shape) -> list[Seg
     if not first.can_be_scheduled:
         return []
     return [first, *cut_region(inside, [t for t in wanted if t in behind], made)]
+
+
+def _elements_first(
+    segments: Segments, sinks: Sequence[int], region: Sequence[int], stored: frozenset[int]
+) -> list[Segment]:
+    """One segment that keeps rows of parts, and writes what it sums of parts for those behind it.
+
+    Nothing where no sink is made so, or where others need more of it.
+    """
+    graph = segments.graph
+    own = [sink for sink in sinks if segments.of([sink], stored).taken_by("parts")]
+    others = [sink for sink in sinks if sink not in own]
+    if not own or not others:
+        return []
+    made = {number for p in graph.slice(own, stored) for number in graph.made(p)}
+    needed = {number for p in graph.slice(others, stored) for number in graph.made(p)}
+    given = sorted(made & needed & _between(graph, region, stored))
+    first = segments.of([*given, *own], stored)
+    if not first.taken_by("parts"):
+        return []
+    return [first, *cut_region(segments, others, stored.union(given))]
 
 
 def _in_one_pass(segments: Segments, part: Part, shape: Shape) -> list[Segment]:

@@ -26,6 +26,10 @@ from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsPara
 from warpsmith.schedulers.outer_persistent import apply as columns_apply
 from warpsmith.schedulers.outer_persistent import heuristic as columns_heuristic
 from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
+from warpsmith.schedulers.parts import apply as parts_apply
+from warpsmith.schedulers.parts import heuristic as parts_heuristic
+from warpsmith.schedulers.parts import levels as parts_can
+from warpsmith.schedulers.parts.shapes import PartsParams
 from warpsmith.schedulers.pointwise import applicability as pointwise_can
 from warpsmith.schedulers.pointwise import apply as pointwise_apply
 from warpsmith.schedulers.pointwise import heuristic as pointwise_heuristic
@@ -56,13 +60,14 @@ Params = (
     | ReductionParams
     | RowParams
     | OuterPersistentParams
+    | PartsParams
     | MatmulParams
     | MatmulByThreadsParams
     | ScanParams
 )
 
 
-VECTORS = PointwiseParams | ReductionParams | RowParams | OuterPersistentParams
+VECTORS = PointwiseParams | ReductionParams | RowParams | OuterPersistentParams | PartsParams
 """Parameters of schedules whose innermost loop is a vector of one width."""
 
 
@@ -70,6 +75,8 @@ def without_full_passes(params: Params) -> Params:
     """The parameters with predicates on all passes over a row that threads load themselves. Loads
     then stand in one row, and are all under way at once; that is faster, unless it spills.
     """
+    if isinstance(params, PartsParams):
+        return replace(params, full=0, full_outer=0)
     if isinstance(params, RowParams | OuterPersistentParams):
         return replace(params, full=0)
     return params
@@ -89,6 +96,7 @@ def _anywhere(refusal: Callable[[Program], str]) -> Refusal:
 SCHEDULERS = (
     ("pointwise", _anywhere(pointwise_can.refusal)),
     ("reduction", _anywhere(reduction_can.refusal)),
+    ("parts", _anywhere(parts_can.refusal)),
     ("inner_persistent", _anywhere(rows_can.refusal)),
     ("outer_persistent", _anywhere(rows_can.columns_refusal)),
     ("inner_outer", _anywhere(row_columns.refusal)),
@@ -102,7 +110,7 @@ SCHEDULERS = (
 ROW_SCHEDULERS = ("inner_persistent", "inner_outer")
 """Those whose kernels may have a role that loads rows."""
 
-PERSISTENT = (*ROW_SCHEDULERS, "outer_persistent")
+PERSISTENT = (*ROW_SCHEDULERS, "outer_persistent", "parts")
 """Those that keep in registers what they reduce."""
 
 
@@ -127,6 +135,8 @@ class Candidate:
             return row_strategy.unsupported_sizes(self._rows, problem)
         if self.scheduler == "outer_persistent":
             return columns_heuristic.unsupported_sizes(self._columns, problem)
+        if self.scheduler == "parts":
+            return parts_heuristic.unsupported_sizes(self._parts, problem)
         if self.scheduler == "matmul":
             return matmul_heuristic.unsupported_sizes(self.fusion, problem)
         return ""
@@ -161,6 +171,10 @@ class Candidate:
     def _columns(self) -> columns_heuristic.Columns:
         return columns_heuristic.Columns(self.fusion, self.domains, self.caches, self.residents)
 
+    @cached_property
+    def _parts(self) -> parts_heuristic.Parts:
+        return parts_heuristic.Parts(self.fusion, self.domains, self.caches, self.residents)
+
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
         params = self._chosen(problem)
@@ -183,6 +197,8 @@ class Candidate:
             return row_strategy.choose(self._rows, problem)
         if self.scheduler == "outer_persistent":
             return columns_heuristic.choose(self._columns, problem)
+        if self.scheduler == "parts":
+            return parts_heuristic.choose(self._parts, problem)
         if self.scheduler == "scan":
             return scan_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         return reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
@@ -269,6 +285,8 @@ class Candidate:
             return row_strategy.no_ring(self._rows, problem)
         if self.scheduler == "outer_persistent":
             return "a block has its columns once, and its threads load them at once"
+        if self.scheduler == "parts":
+            return "a block has its rows once, and its threads load them at once"
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def elements(self, params: Params) -> int:
@@ -299,6 +317,8 @@ class Candidate:
             scan_apply.apply(fusion, caches, params)
         elif isinstance(params, OuterPersistentParams):
             columns_apply.apply(fusion, caches, params)
+        elif isinstance(params, PartsParams):
+            parts_apply.apply(fusion, caches, params)
         elif isinstance(params, RowParams):
             turns = params.warp_specialize or self.scheduler == "inner_outer"
             (apply_turns if turns else rows_apply).apply(fusion, caches, params)

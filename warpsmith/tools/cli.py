@@ -59,8 +59,8 @@ def bench(
         typer.Argument(
             help="pointwise, reduction, norm-fwd, norm-bwd, softmax, odd-rows, long-rows, "
             "short-rows, batch-norm, matmul, rings, pace, roles, strategies, compile, host, "
-            "protocol, sim; or unseen, and of norm-bwd, norm-fwd, softmax those whose sizes the "
-            "seed says."
+            "protocol, sim; or unseen, and of norm-bwd, norm-fwd, softmax, batch-norm those "
+            "whose sizes the seed says."
         ),
     ],
     json: Annotated[

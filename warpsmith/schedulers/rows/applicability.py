@@ -113,11 +113,14 @@ def _gives(domains: DomainMap, tensor: TensorView, groups: Collection[Group]) ->
 
 
 def walks_rows(fusion: Program) -> set[TensorView]:
-    """The computed tensors that have a reduced dimension, reduced or again."""
+    """The computed tensors that have a reduced dimension, reduced or again: of rows that are made
+    of parts, one of those that are reduced within a part.
+    """
     domains = map_of(fusion)
-    gone: set[Group] = set()
+    gone: frozenset[Group] = frozenset()
     for tensor in reductions(fusion):
-        gone |= pattern(domains, tensor)[1]
+        own = pattern(domains, tensor)[1]
+        gone = gone & own or gone or own
     return {
         tensor
         for tensor in fusion.computed

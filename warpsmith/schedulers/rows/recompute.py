@@ -114,6 +114,8 @@ class _Origins:
         if tensor not in self._rows:
             return frozenset()
         definition = tensor.definition
+        if isinstance(definition, Reduction):  # of a part of a row
+            return itself
         if isinstance(definition, Pointwise) and definition.op in NOT_REPEATED and not self._again:
             return itself
         sources = () if definition is None else tensor_inputs(definition)

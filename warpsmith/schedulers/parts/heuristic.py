@@ -1,0 +1,236 @@
+"""Choice of threads, passes and rows of a block where rows of parts stay in registers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
+from warpsmith.schedulers.multiprocessor import CLUSTERS
+from warpsmith.schedulers.outer_persistent.heuristic import CLUSTER_GAIN
+from warpsmith.schedulers.outer_persistent.shapes import (
+    AGAIN_REGISTERS,
+    COPY_SHARE,
+    blocks_per_sm,
+)
+from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of, whole_reduction
+from warpsmith.schedulers.parts.shapes import PartsParams, Work, registers, shapes, time_us
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.applicability import pattern
+from warpsmith.schedulers.rows.resident import Choice
+from warpsmith.schedulers.rows.rows import Rows
+
+MOST_PIECE = 512
+"""Bytes of a piece of a row, where no sums of parts are wanted for themselves: with more, threads
+of a warp have one piece at a time all the same."""
+
+MOST_REGISTERS = 200
+"""Registers that a thread may need by the count of `shapes`."""
+
+
+@dataclass(frozen=True)
+class Parts(Rows):
+    """The rows of a fusion with caches, and their parts."""
+
+    @cached_property
+    def levels(self) -> Levels:
+        reads = (_as_it_lies(cached) for cached in self.caches if cached.load)
+        levels, reason = levels_of(self.fusion, self.domains, reads)
+        assert levels is not None, reason
+        return levels
+
+    @cached_property
+    def sums(self) -> tuple[TensorView, ...]:
+        """The reductions, one of all elements first."""
+        first = whole_reduction(self.fusion, self.domains, self.levels)
+        return first, *(t for t in super().sums if t is not first)
+
+    @cached_property
+    def axes(self) -> tuple[IterDomain, ...]:
+        """The dimensions in memory order, as the largest input has them, reshaped or not."""
+        place = {self.domains.group(axis): axis for axis in self.sums[0].logical}
+        wanted = frozenset(place)
+        for cached in sorted((c for c in self.caches if c.load), key=lambda c: -c.memory.rank):
+            order = in_memory(self.domains, _as_it_lies(cached), wanted)
+            if set(order) == wanted:
+                return tuple(place[group] for group in order)
+        return super().axes
+
+    def of(self, groups: frozenset[int]) -> tuple[IterDomain, ...]:
+        """The dimensions of a level, in memory order."""
+        return tuple(axis for axis in self.axes if self.domains.group(axis) in groups)
+
+    @cached_property
+    def parts_inside(self) -> bool:
+        """Whether the fastest dimension tells parts apart."""
+        return self.domains.group(self.axes[-1]) in self.levels.parts
+
+    @property
+    def outer(self) -> tuple[IterDomain, ...]:
+        """The slower of the two levels of a row."""
+        return self.of(self.levels.inside if self.parts_inside else self.levels.parts)
+
+    @property
+    def inner(self) -> tuple[IterDomain, ...]:
+        """The faster."""
+        return self.of(self.levels.parts if self.parts_inside else self.levels.inside)
+
+    @cached_property
+    def run(self) -> InnerRun:
+        """The fastest of the faster, which a vector may walk: also where parts are told apart by a
+        dimension that was split for it.
+        """
+        found = find_inner_run(self.domains, self.inner, self.caches)
+        split = tuple(c for c in self.caches if c not in found.walkers and self._splits(c))
+        return replace(found, walkers=(*found.walkers, *split))
+
+    def _splits(self, cached: Cached) -> bool:
+        """Whether a tensor's fastest dimension is one whose parts are all of the faster level."""
+        if len(self.inner) > 1 or fastest(self.domains, cached) is None:
+            return False
+        last = self.domains.group(self.inner[0])
+        wanted = self.levels.kept | self.levels.parts
+        return in_memory(self.domains, _as_it_lies(cached), wanted)[-1] == last
+
+    @property
+    def unordered(self) -> str:
+        """Why threads cannot walk a row as it lies; empty where they can."""
+        level = {
+            g: n for n, axes in enumerate((self.outer, self.inner)) for g in self._groups(axes)
+        }
+        order = [level.get(self.domains.group(axis)) for axis in self.axes]
+        if self.run.start or not self.run.axes:
+            return "the fastest of what it reduces does not lie in one piece"
+        last = len(order) - len(self.inner)
+        one = order[last:] == [1] * len(self.inner)
+        found = [place for place, each in enumerate(order) if each == 0]
+        if not one or found != list(range(found[0], found[-1] + 1)):
+            return "parts of its rows lie in pieces"
+        return ""
+
+    def work(self, problem: Problem, cluster: int = 1) -> Work:
+        """The sizes of a call, whose rows are those of clusters of so many blocks."""
+        outer, inner = (
+            math.prod(problem.size(axis.extent) for axis in axes)
+            for axes in (self.outer, self.inner)
+        )
+        kept = self.of(self.levels.kept)
+        behind = self.axes[self.axes.index(self.outer[-1]) :] if self.parts_inside else ()
+        beside = math.prod(problem.size(axis.extent) for axis in kept if axis in behind)
+        return Work(
+            rows=math.prod(problem.size(axis.extent) for axis in kept),
+            outer=outer,
+            inner=inner,
+            beside=beside,
+            loaded=self.loaded,
+            stored=self.stored,
+            widest=max((c.memory.dtype.size for c in self.full), default=4),
+            inputs=len(self.loads),
+            sums=len(self.sums),
+            apart=any(self.levels.parts <= pattern(self.domains, t)[0] for t in self.sums),
+            sms=cluster * problem.target.teams(cluster),
+            bytes_per_us=COPY_SHARE * problem.target.rates.memory,
+        )
+
+    @property
+    def ways(self) -> tuple[Choice, ...]:
+        """The ways to keep elements. What is one for all rows, or for a part, is counted apart."""
+        late = tuple(choice for choice in self.residents if choice.reload_weights)
+        return late or self.residents
+
+    @cached_property
+    def aside(self) -> int:
+        """Bytes of inputs of parts, for each of them."""
+        full = {cached.register for cached in self.full}
+        axes = self.levels.parts
+        return sum(
+            c.memory.dtype.size
+            for c in self.caches
+            if c.load
+            and c.register not in full
+            and not axes.isdisjoint(self._groups(c.register.root))
+        )
+
+
+def _as_it_lies(cached: Cached) -> list[IterDomain]:
+    """The dimensions of a copy in the memory order of what is copied."""
+    return [cached.copy.shape_axes[d] for d in cached.memory.memory_order()]
+
+
+def unsupported_sizes(parts: Parts, problem: Problem) -> str:
+    """Why the rows of a call cannot stay in registers; empty where they can."""
+    if reason := parts.unordered:
+        return reason
+    work = parts.work(problem)
+    if work.length == 0 or work.rows == 0:
+        return "its rows are empty"
+    pieces = work.inner * work.widest
+    if parts.parts_inside and not work.apart and pieces > MOST_PIECE:
+        return f"pieces of {pieces} bytes are long enough for threads to walk one by one"
+    if _best(parts, problem) is None:
+        most = problem.target.runs(CLUSTERS)[-1]
+        return f"rows of {work.length} elements do not fit in the registers of {most} blocks"
+    return ""
+
+
+def choose(parts: Parts, problem: Problem) -> PartsParams:
+    """The shape that takes the least time, as `time_us` sees it."""
+    best = _best(parts, problem)
+    assert best is not None, "sizes are supported where this is asked"
+    _, params = best
+    return replace(params, vectorized=parts.run.vectorized(problem, params.vector))
+
+
+Found = tuple[tuple[float, ...], PartsParams]
+"""A shape with a way to keep rows, behind its merit: the smaller, its time first, the better."""
+
+
+def _best(parts: Parts, problem: Problem) -> Found | None:
+    """The fastest shape of one block, or of more where they gain enough by it."""
+    best: Found | None = None
+    for cluster in problem.target.runs(CLUSTERS):
+        found = _fastest(parts, problem, cluster)
+        if found is not None and (best is None or found[0][0] < CLUSTER_GAIN * best[0][0]):
+            best = found
+    return best
+
+
+def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:
+    best: Found | None = None
+    vector = parts.run.vector(problem)
+    while vector:
+        found = _of_width(parts, problem, cluster, vector)
+        if found is not None and (best is None or found[0] < best[0]):
+            best = found
+        vector //= 2
+    return best
+
+
+def _of_width(parts: Parts, problem: Problem, cluster: int, vector: int) -> Found | None:
+    work, limits = parts.work(problem, cluster), problem.target.family.limits
+    best: Found | None = None
+    ways = [
+        (choice.again, late, choice.bytes_per_element(vector), 0 if late else parts.aside)
+        for choice in parts.ways
+        for late in ((False, True) if parts.aside else (False,))
+    ]
+    for shape in shapes(work, vector, cluster, parts_inside=parts.parts_inside):
+        for rank, (again, late, size, beside) in enumerate(ways):
+            more = AGAIN_REGISTERS if again else 0
+            needed = registers(work, shape, size, beside, again=more)
+            blocks = blocks_per_sm(needed, shape.threads, limits)
+            if needed > MOST_REGISTERS or not blocks:
+                continue
+            time = time_us(work, shape, blocks)
+            covered = shape.cluster * shape.block_z * shape.passes * shape.block_x * shape.unroll
+            merit = (time, rank, -vector, covered * vector, -shape.block_x, shape.threads)
+            if best is None or merit < best[0]:
+                best = (
+                    merit,
+                    replace(shape, blocks_per_sm=blocks, reload_weights=late, again=again),
+                )
+    return best

@@ -1,0 +1,234 @@
+"""Shapes of blocks that keep rows of parts in registers: which there are, and how fast they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.schedulers.cover import full_passes
+from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS, power_of_two_above
+from warpsmith.schedulers.outer_persistent.shapes import (
+    EXCHANGE_US,
+    MOST_HIDING,
+    PIECES,
+    ROUND_US,
+    SECTOR_BYTES,
+)
+
+THREADS = 512
+"""Of a block, at most."""
+
+MOST_COVERED = 1.15
+"""Lanes of a block's warps, for each that is a thread."""
+
+MOST_Z = 64
+"""Threads of a block along z, as CUDA has them."""
+
+MOST_ELEMENTS = 128
+"""Elements of a row in one thread: all loops over them are unrolled."""
+
+LEAST_BYTES = 64
+"""That threads side by side read of a part, where it has so many."""
+
+MOST_SIDE_BY_SIDE = 32
+"""Rows of a block."""
+
+LEAST_SHARED = 2048
+"""Elements of a row that blocks of a cluster share at least."""
+
+L2_RATE = 1.7
+"""Of the memory's rate, what the L2 gives: it holds sectors of which neighbours need the rest. An
+estimate."""
+
+FIXED_REGISTERS, CLUSTER_REGISTERS = 24, 6
+"""Registers for addresses, predicates and exchanges with other blocks, besides two for each element
+of a vector in work and two for each sum of a part. Found with NVRTC 13.0, as those below."""
+
+ONE_INPUT, SEVERAL_INPUTS = 1.05, 1.4
+"""Registers for each one that elements stay in: the compiler keeps some of what it makes of several
+inputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Sizes of a call, and bytes.
+
+    Attributes:
+        rows: how many there are.
+        outer: elements of a row along what is the slower of parts and elements of a part.
+        inner: the same along the faster.
+        beside: rows of which the same parts lie side by side, where parts are the faster; else 1.
+        loaded: bytes of inputs of full size, for each element.
+        stored: bytes of outputs of full size, for each element.
+        widest: bytes of the widest such element.
+        inputs: how many inputs of full size there are.
+        sums: how many reductions there are.
+        apart: some are of parts.
+        sms: multiprocessors that have blocks of clusters of that size.
+        bytes_per_us: what a copy reads and writes.
+    """
+
+    rows: int
+    outer: int
+    inner: int
+    beside: int
+    loaded: int
+    stored: int
+    widest: int
+    inputs: int
+    sums: int
+    apart: bool
+    sms: int
+    bytes_per_us: float
+
+    @property
+    def length(self) -> int:
+        return self.outer * self.inner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartsParams:
+    """A schedule whose rows of parts stay in registers.
+
+    Attributes:
+        parts_inside: parts are told apart by the fastest dimension, else by one outside of theirs.
+        vector: adjacent elements per thread and access.
+        unroll: accesses of a thread along the faster of the two.
+        passes: how often a thread goes along the slower.
+        cluster: blocks that share a row; 1 where it is one block's.
+        block_x: threads along the faster.
+        block_y: rows of a block.
+        block_z: threads along the slower.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        exact: the threads' accesses are exactly a row's elements along the faster.
+        full: accesses along it that all threads have, where they are not.
+        exact_outer: threads are exactly what there is along the slower.
+        full_outer: as `full`, of the slower.
+        reload_weights: inputs that rows share are loaded when they are needed.
+        again: costly values are computed again, where that takes fewer registers than to keep them.
+        vectorized: names of the global tensors accessed in vectors.
+    """
+
+    parts_inside: bool
+    vector: int
+    unroll: int
+    passes: int
+    cluster: int = 1
+    block_x: int
+    block_y: int = 1
+    block_z: int = 1
+    blocks_per_sm: int = 1
+    exact: bool
+    full: int = 0
+    exact_outer: bool
+    full_outer: int = 0
+    reload_weights: bool = False
+    again: bool = False
+    vectorized: tuple[str, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        return self.block_x * self.block_y * self.block_z
+
+    @property
+    def elements(self) -> int:
+        """Of a thread."""
+        return self.passes * self.unroll * self.vector
+
+
+def shapes(work: Work, vector: int, cluster: int, *, parts_inside: bool) -> Iterator[PartsParams]:
+    """Those whose threads cover a row with few to spare."""
+    if cluster > 1 and (work.length < LEAST_SHARED or work.outer < cluster):
+        return
+    outer = -(-work.outer // cluster)
+    vectors = -(-work.inner // vector)
+    least = min(vectors, max(1, LEAST_BYTES // (vector * work.widest)))
+    for block_x in _along(vectors, least):
+        unroll = -(-vectors // block_x)
+        for block_z in _across(outer):
+            passes = -(-outer // block_z)
+            for block_y in _rows(work, block_x * block_z):
+                threads = block_x * block_y * block_z
+                warps = -(-threads // 32)
+                fits = warps * 32 <= min(THREADS, MOST_COVERED * threads)
+                if not fits or passes * unroll * vector > MOST_ELEMENTS:
+                    continue
+                exact = block_x * unroll == vectors
+                yield PartsParams(
+                    parts_inside=parts_inside,
+                    vector=vector,
+                    unroll=unroll,
+                    passes=passes,
+                    cluster=cluster,
+                    block_x=block_x,
+                    block_y=block_y,
+                    block_z=block_z,
+                    exact=exact,
+                    full=0 if exact else full_passes(vectors, block_x, unroll),
+                    exact_outer=cluster * block_z * passes == work.outer,
+                    full_outer=full_passes(work.outer, block_z, passes, cluster),
+                )
+
+
+def _along(vectors: int, least: int) -> list[int]:
+    """Threads along the faster dimension: powers of two, whole warps, or those that cover it."""
+    usual = {min(power_of_two_above(vectors), 2**n) for n in range(10)}
+    warps = {32 * -(-vectors // (32 * unroll)) for unroll in range(1, MOST_ELEMENTS + 1)}
+    exact = {vectors // n for n in range(1, MOST_ELEMENTS + 1) if vectors % n == 0}
+    return sorted(n for n in usual | warps | exact if least <= n <= THREADS)
+
+
+def _across(outer: int) -> list[int]:
+    """Threads along the slower."""
+    most = min(MOST_Z, power_of_two_above(outer))
+    usual = {2**n for n in range(7) if 2**n <= most}
+    exact = {outer // n for n in range(1, MOST_ELEMENTS + 1) if outer % n == 0}
+    return sorted(n for n in usual | exact if n <= MOST_Z)
+
+
+def _rows(work: Work, threads: int) -> Iterator[int]:
+    """Rows of a block: one, or some that lie side by side."""
+    rows = 1
+    while rows * threads <= THREADS and rows <= min(MOST_SIDE_BY_SIDE, work.rows):
+        if work.beside == 1 or work.beside % rows == 0 or rows == 1:
+            yield rows
+        rows *= 2
+
+
+def time_us(work: Work, shape: PartsParams, blocks_per_sm: int) -> float:
+    """Predicted time: bytes over the rate that pieces so wide and multiprocessors so full reach,
+    and what each round of blocks waits.
+    """
+    blocks = shape.cluster * -(-work.rows // shape.block_y)
+    at_once = min(blocks, blocks_per_sm * work.sms)
+    together = -(-at_once // work.sms)
+    each = work.loaded or work.widest
+    held = at_once / work.sms * work.length * shape.block_y * each / shape.cluster
+    piece = PIECES[0][0]
+    if shape.parts_inside and shape.block_y < work.beside:
+        piece = work.inner * shape.block_y * work.widest
+    share = next(share for least, share in PIECES if piece >= least)
+    share = min(share, L2_RATE * piece / SECTOR_BYTES)
+    busy = share * min(1.0, held / ENOUGH_BYTES, together * shape.threads / 32 / ENOUGH_WARPS)
+    moved = work.length * work.rows * (work.loaded + work.stored) / work.bytes_per_us
+    rounds = -(-blocks // (blocks_per_sm * work.sms))
+    wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
+    return moved / busy + rounds * wait / min(together, MOST_HIDING)
+
+
+def registers(work: Work, shape: PartsParams, size: int, beside: int, *, again: int) -> int:
+    """Of a thread: what stays, the sums of its parts, a vector of floats, and the rest.
+
+    Args:
+        size: bytes that each element stays in.
+        beside: bytes of other inputs that are there at the same time, for each element of a part.
+        again: registers more, where costly values are computed again.
+    """
+    stay = shape.elements * size / 4 * (SEVERAL_INPUTS if work.inputs > 1 else ONE_INPUT)
+    sums = shape.unroll * shape.vector if shape.parts_inside else shape.passes
+    if not work.apart:
+        sums = shape.vector
+    results = 2 * work.sums * sums + -(-sums * beside // 4)
+    shared = CLUSTER_REGISTERS if shape.cluster > 1 else 0
+    return math.ceil(stay) + results + 2 * shape.vector + shared + again + FIXED_REGISTERS
