@@ -12,6 +12,9 @@ from unittest import mock
 from bench.measure import one_line
 from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
+from warpsmith.schedulers.matmul.words import shortly
+from warpsmith.schedulers.matmul_by_threads import heuristic as by_threads
+from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
 
 NAMES = {"bfloat16": "BFloat16", "half": "Half", "float": "Float"}
 ITEMS = {"bfloat16": "bfloat16", "half": "float16", "float": "float32"}
@@ -113,26 +116,39 @@ def beyond(result: Any, wanted: Any, depth: int) -> float:
 
 # --- schedules ---------------------------------------------------------------------------------
 
-Way = tuple[MatmulParams, float]
+Params = MatmulParams | MatmulByThreadsParams
+Way = tuple[Params, float]
 """A schedule and its predicted time in microseconds."""
 
 
 @contextmanager
-def forced(params: MatmulParams) -> Iterator[None]:
+def forced(params: Params) -> Iterator[None]:
     """Products get this schedule, whatever would be chosen."""
-    with mock.patch.object(heuristic, "choose", return_value=params):
+    room = heuristic if isinstance(params, MatmulParams) else by_threads
+    with mock.patch.object(room, "choose", return_value=params):
         yield
+
+
+def words_of(params: Params) -> str:
+    """A schedule in a few words."""
+    return shortly(params) if isinstance(params, MatmulParams) else params.words
 
 
 def ways_of(plan: Callable[[], object]) -> list[Way]:
     """The schedules of the product that is planned, of which the first is chosen; without a GPU."""
     found: list[Way] = []
 
-    def noted(*given: Any) -> MatmulParams:
-        found[:] = heuristic.ranked(*given)
-        return found[0][0]
+    def noting(ranked: Callable[..., Sequence[Way]]) -> Callable[..., Params]:
+        def noted(*given: Any) -> Params:
+            found[:] = ranked(*given)
+            return found[0][0]
 
-    with mock.patch.object(heuristic, "choose", noted):
+        return noted
+
+    with (
+        mock.patch.object(heuristic, "choose", noting(heuristic.ranked)),
+        mock.patch.object(by_threads, "choose", noting(by_threads.ranked)),
+    ):
         plan()
     return found
 

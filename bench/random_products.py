@@ -3,6 +3,7 @@
 python -m bench.random_products --seed 7 --count 100          # what the model chooses
 python -m bench.random_products --seed 7 --count 30 --all 12  # and its next candidates: regret
 python -m bench.random_products --seed 7 --odd                # any sizes, batches, results in float
+python -m bench.random_products --seed 7 --dtype float        # which threads multiply, exactly
 
 Kernels are compiled in as many processes as there are cores, then each result is held against sums
 in float, and all contenders of a size are timed in turn, the L2 flushed before each. A ratio is
@@ -42,14 +43,16 @@ from bench.products import (
     operands,
     theirs,
     ways_of,
+    words_of,
 )
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.ops.scalars import numpy_dtype
-from warpsmith.schedulers.matmul.words import shortly
 
 LEAST, MOST, DEEPEST = 64, 8192, 16384
 """Sizes of m and n, and the largest k, that are drawn, evenly by their logarithm."""
+
+SHORT = ("bfloat16", "half")
 
 ODD_LEAST = 256
 LARGEST_WORK, LARGEST_ELEMENTS = 2.0**40, 2**28
@@ -61,8 +64,8 @@ THIRD = 1 / 3
 """A ratio to cuBLAS below which a choice fails."""
 
 
-def drawn(seed: int, count: int) -> list[Case]:
-    """Cases of sizes that are multiples of 8, in every layout, of both types of 16 bits."""
+def drawn(seed: int, count: int, dtypes: Sequence[str] = SHORT) -> list[Case]:
+    """Cases of sizes that are multiples of 8, in every layout, of these types."""
     source = random.Random(seed)
 
     def size(most: int) -> int:
@@ -70,7 +73,7 @@ def drawn(seed: int, count: int) -> list[Case]:
         return max(LEAST, round(number / 8) * 8)
 
     def case() -> Case:
-        dtype = source.choice(("bfloat16", "half"))
+        dtype = source.choice(dtypes)
         return Case(
             m=size(MOST),
             n=size(MOST),
@@ -194,7 +197,7 @@ def measured(case: Case, ways: Sequence[Way], peers: Sequence[str], rep_ms: floa
 
     for number, (params, us) in enumerate(ways):
         with forced(params):
-            facts = {"params": str(params), "short": shortly(params), "predicted": us}
+            facts = {"params": str(params), "short": words_of(params), "predicted": us}
             turns.add("chosen" if number == 0 else f"next {number}", ours, **facts)
     if not ways:
         turns.add("chosen", ours, short="by another scheduler", predicted=math.nan)
@@ -259,6 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100, help="sizes that are drawn")
     parser.add_argument("--odd", action="store_true", help="any sizes, batches, results in float")
+    parser.add_argument("--dtype", choices=sorted(NAMES), help="of all others than odd sizes")
     parser.add_argument("--all", type=int, default=1, help="candidates to time of each size")
     parser.add_argument(
         "--sizes", nargs="*", default=[], help="MxNxK:LAYOUT more, such as 8x8x8:mn"
@@ -271,8 +275,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     started = time.monotonic()
-    draw = drawn_odd if given.odd else drawn
-    cases = [*map(said, given.sizes), *draw(given.seed, given.count)]
+    dtypes = SHORT if given.dtype is None else (given.dtype,)
+    draw = drawn_odd if given.odd else partial(drawn, dtypes=dtypes)
+    cases = [*(said(text, dtypes[0]) for text in given.sizes), *draw(given.seed, given.count)]
     target = given.compile_only or _target()
     made = in_processes(compiled, ((case, given.all, target) for case in cases), given.jobs)
     kernels, first = sum(len(ways) for _, ways, _ in made), sorted(took for _, _, took in made)
@@ -294,12 +299,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(is_bad(row) for rows in done for row in rows) else 0
 
 
-def said(text: str) -> Case:
-    """A case of bfloat16: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands."""
+def said(text: str, dtype: str = "bfloat16") -> Case:
+    """A case: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands."""
     sizes, _, layout = text.partition(":")
     m, n, k = map(int, sizes.split("x"))
     fast = layout or "kk"
-    return Case(m=m, n=n, k=k, a_fast=fast[0], b_fast=fast[1])
+    return Case(m=m, n=n, k=k, a_fast=fast[0], b_fast=fast[1], dtype=dtype, out=dtype)
 
 
 def _target() -> str:

@@ -44,6 +44,16 @@ def test_candidates_are_compiled_without_a_gpu(tmp_path: Path) -> None:
     assert took > 0
 
 
+def test_products_of_floats_are_drawn_and_compiled_too(tmp_path: Path) -> None:
+    (case,) = bench.drawn(3, 1, ("float",))
+    assert case.dtype == case.out == "float"
+    with knobs.scope(cache_dir=tmp_path):
+        _, ways, _ = bench.compiled(bench.said("72x136x64:kn", "float"), 2, "h200")
+    first, second = (bench.words_of(params) for params, _ in ways)
+    assert first.startswith("32x32x32, 256 threads")
+    assert first != second
+
+
 def test_a_size_that_is_said() -> None:
     assert bench.said("88x1720x13280:mn") == Case(m=88, n=1720, k=13280, a_fast="m", b_fast="n")
 

@@ -17,7 +17,7 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir.scalar import Symbol, evaluate
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.nodes import CopyVector, Statement
 from warpsmith.kernel.products import LoadMatrix, MultiplyByWarp
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.traversal import map_bodies, walk
@@ -201,10 +201,16 @@ def test_lanes_that_are_no_warp_are_refused() -> None:
     )
 
 
-def test_ends_that_cp_async_leaves_out_are_refused() -> None:
+def test_cp_async_writes_zeros_past_the_ends() -> None:
+    fd = warp_product(D.Float, carrier=LoadStoreOpType.cp_async)
+    check(fd, D.Float, (19, 37, 35))
+    assert {s.asynchronous for s in found(lowered(fd), CopyVector)} == {True}
+
+
+def test_vectors_of_cp_async_that_may_end_past_the_ends_are_refused() -> None:
     with pytest.raises(ScheduleError, match="WS1015") as refusal:
-        lowered(warp_product(carrier=LoadStoreOpType.cp_async))
-    assert "brought by cp.async, which leaves out what is past the ends" in str(refusal.value)
+        lowered(warp_product(carrier=LoadStoreOpType.cp_async, vector=8))
+    assert "brought by cp.async in vectors that may end past the ends" in str(refusal.value)
 
 
 def test_a_target_without_the_instruction_is_refused() -> None:

@@ -55,6 +55,7 @@ def warp_product(
     role: str = "",
     memory: MemoryType = MemoryType.local,
     block: tuple[ParallelType, ...] = BLOCK,
+    vector: int = 1,
 ) -> FusionDefinition:
     """`a @ b.T`, a of [m, k] and b of [n, k], whatever their sizes.
 
@@ -65,6 +66,7 @@ def warp_product(
         role: that loads them.
         memory: where products find operands.
         block: what warps along m and n, and the threads of each, lie along.
+        vector: elements that a thread copies at once, where threads copy.
     """
     rows, step = 8 if dtype is DataType.Double else 16, 32 // dtype.size
     depth = tile.depth // dtype.size
@@ -125,11 +127,17 @@ def warp_product(
             else:
                 for _ in last[1:]:
                     tensor.merge(-2)
+                if vector > 1:
+                    tensor.split(-1, vector)
+                    tensor.axis(-1).parallelize(ParallelType.vectorize)
+                    tensor.reorder({-1: 3})
                 tensor.split(-1, 32 * prod(tile.warps))
                 tensor.split(-1, 32 * tile.warps[1])
                 tensor.split(-1, 32)
                 for place, kind in zip((-3, -2, -1), block, strict=True):
                     tensor.axis(place).parallelize(kind)
+                if vector > 1:
+                    tensor.reorder({3: -1})
             if stages:
                 tensor.circular_buffer(stages, role=role or None)
         out.split_fragments()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpsmith.codegen.lines import block, each_lane
 from warpsmith.codegen.prelude.vector import LoadHint
 from warpsmith.codegen.values import ValueText
+from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.nodes import Buffer, CopyVector
 
@@ -15,7 +16,11 @@ def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str
         value.pieces.add("cp_async")
         to = f"{copy.target.name} + {value.operand(copy.target_index)}"
         source = f"{copy.source.name} + {value.operand(copy.source_index)}"
-        return [f"ws_cp_async<{copy.width * copy.target.dtype.size}>({to}, {source});"]
+        size = copy.width * copy.target.dtype.size
+        if copy.inside == integers.TRUE:
+            return [f"ws_cp_async<{size}>({to}, {source});"]
+        value.pieces.add("cp_async_or_zeros")
+        return [f"ws_cp_async_or_zeros<{size}>({to}, {source}, {value(copy.inside)});"]
     value.pieces.add("vector")
     vector = f"ws_vec<{value.type_name(copy.target.dtype)}, {copy.width}>"
     if _is_local(copy.source):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.integers import TRUE
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import (
     WRITE,
@@ -153,7 +154,8 @@ class CopyVector(Statement):
     """`width` adjacent elements in one memory access; the types of both sides are equal.
 
     A `streaming` load leaves no copy in L1; what an `evict_last` one brings into the L2 is
-    the last to go. An `asynchronous` one, from global to shared memory, is `cp.async`.
+    the last to go. An `asynchronous` one, from global to shared memory, is `cp.async`; where it
+    is not `inside`, it writes zeros and reads nothing.
     """
 
     words = "{target} = {source} x{width}"
@@ -166,6 +168,7 @@ class CopyVector(Statement):
     streaming: bool = field(default=False, metadata=plain())
     evict_last: bool = field(default=False, metadata=plain())
     asynchronous: bool = field(default=False, metadata=plain())
+    inside: Expr = field(default=TRUE, metadata=expression())
 
     @property
     def copied(self) -> Effect:

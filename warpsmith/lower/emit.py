@@ -23,8 +23,9 @@ from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.scans import opened_loops
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
+from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Statement, Store
 from warpsmith.kernel.pipelines import Drain, Fill
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.access import Access
 from warpsmith.lower.across_threads import AcrossThreads
 from warpsmith.lower.buffers import Buffers, is_parallel
@@ -199,6 +200,8 @@ class Emitter:
         if isinstance(operation, Scan):
             return self._scans.emit(operation, indices)
         statements = self._computed(operation, indices)
+        if output in self._buffers.filled and any(map(_is_asynchronous, walk(tuple(statements)))):
+            return self._predicates.or_zeros(operation, indices, statements)
         if output in self._buffers.filled or output in self._buffers.ends:
             return [*self._predicates.zeros(operation, indices, statements), *statements]
         return statements
@@ -234,3 +237,7 @@ class Emitter:
                 scaled = Apply("mul", (position, step), output.dtype)
                 return Apply("add", (start, scaled), output.dtype)
         raise InternalError(f"no value for {operation!r}")
+
+
+def _is_asynchronous(statement: Statement) -> bool:
+    return isinstance(statement, CopyVector) and statement.asynchronous

@@ -8,7 +8,6 @@ have no predicates: the TMA unit fills operands with zeros, and threads those th
 from __future__ import annotations
 
 from warpsmith.ir.atoms import tensorized_by
-from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -41,7 +40,7 @@ def _chain(operand: TensorView, anybody: bool) -> tuple[TensorView, ...]:
     tensor = operand
     while tensor.definition is not None:
         definition = tensor.definition
-        if not anybody and tensor.copied_by is not LoadStoreOpType.set:
+        if not anybody and tensor.copied_by.is_tma:
             return ()
         if isinstance(definition, Matmul):
             return tuple(found) if anybody else ()

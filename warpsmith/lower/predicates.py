@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -14,7 +14,7 @@ from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.kernel.nodes import For, If, Statement, Store
+from warpsmith.kernel.nodes import CopyVector, For, If, Statement, Store
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.independence import lacking, origins
@@ -87,14 +87,6 @@ class Predicates:
         if not any(isinstance(statement, If) for statement in statements):
             return []
         output = operation.outputs[0]
-        if output.copied_by is LoadStoreOpType.cp_async:
-            raise ScheduleError(
-                f"{output.name} is an operand of mma.sync, brought by cp.async, which leaves out "
-                "what is past the ends of its dimensions: that is to be 0",
-                code="WS1015",
-                remedy=f"load {output.name} by LoadStoreOpType.tma or set, or split its dimensions "
-                "by factors that divide",
-            )
         lanes = [
             Symbol("zero", extent=self._buffers.extent(axis))
             for axis in output.loop[len(indices) :]
@@ -110,6 +102,33 @@ class Predicates:
             assert lane.extent is not None
             made = For(lane, lane.extent, (made,), unroll=True)
         return [made]
+
+    def or_zeros(
+        self, operation: Operation, indices: list[Expr], statements: Iterable[Statement]
+    ) -> list[Statement]:
+        """The same of a copy by `cp.async`: it writes zeros itself, wherever a stage has room."""
+        output = operation.outputs[0]
+        copies = [inner for each in statements for inner in _inner(each)]
+        if len(copies) != 1 or not isinstance(copies[0], CopyVector):
+            raise ScheduleError(
+                f"{output.name} is an operand of a product, brought by cp.async in vectors that "
+                "may end past the ends of its dimensions, where it is to be 0",
+                code="WS1015",
+                remedy=f"load {output.name} by LoadStoreOpType.tma or set, or split its dimensions "
+                "by factors that divide",
+            )
+        (copy,) = copies
+        first = [integers.ZERO] * (len(output.loop) - len(indices))
+        access = self._buffers.access(operation, [*indices, *first])
+        layout = self._buffers.layouts[output]
+        here = integers.conjunction(
+            access.bounds(layout, self._buffers.facts), *self._first_copy(output)
+        )
+        known = set(integers.conjuncts(here))
+        condition = self.predicate(access, operation, always=True)
+        rest = [each for each in integers.conjuncts(condition) if each not in known]
+        made = replace(copy, inside=integers.conjunction(*rest))
+        return [made] if here == integers.TRUE else [If(here, (made,))]
 
     def of_tile(self, access: Access, operation: Operation) -> Expr:
         """Where a copy that one thread of each block asks for lies inside its tensor, once."""
@@ -208,3 +227,7 @@ class Predicates:
                             remedy="keep that axis within a block, or use a second kernel",
                         )
                 self.last[output] = (*self.last.get(output, ()), (symbol, axes))
+
+
+def _inner(statement: Statement) -> tuple[Statement, ...]:
+    return statement.body if isinstance(statement, If) else (statement,)

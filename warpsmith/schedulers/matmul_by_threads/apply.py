@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
 from warpsmith.ir.fusion import Fusion
@@ -16,9 +17,11 @@ from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.matrices import WORD, whole_rows
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.schedule.caches import cache_after
+from warpsmith.schedule.carriers import set_load_store_op
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.products import split_fragments, split_operand, tensorize
 from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import (
     pad_allocation,
     parallelize,
@@ -31,16 +34,16 @@ from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.shape import swap_operands
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
-    VECTOR_BYTES,
     MatmulByThreadsParams,
     Reads,
     Shape,
-    Tile,
-    WarpTile,
     shape_of,
 )
 from warpsmith.schedulers.matmul_by_threads.loops import Laid, lay, merged
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
+from warpsmith.schedulers.matmul_by_threads.tiles import VECTOR_BYTES, Tile, WarpTile
+from warpsmith.schedulers.traffic import SECTOR
+from warpsmith.targets.family import WARP
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsParams) -> None:
@@ -61,6 +64,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     """
     product, swapped = product_of(fusion), params.swapped
     by_warps = isinstance(params.tile, WarpTile)
+    fusion.blocks_per_sm = params.tile.blocks_per_sm
     if by_warps and swapped:  # tensor cores take the rows from the first operand
         product, swapped = swap_operands(fusion, product), False
     shape = shape_of(product, swapped=swapped)
@@ -71,11 +75,19 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     rest = [tensor for tensor in fusion.computed if tensor not in apart]
     laid = lay(product.output, shape, params)
     sums = laid.sums
-    tiles = [_shared(operand, sums, convert=not by_warps) for operand in operands]
+    tiles = [
+        operand if reads.ahead else _shared(operand, sums, convert=not by_warps)
+        for operand, reads in zip(operands, params.reads, strict=True)
+    ]
     for tile, side, reads, own in zip(
         tiles, leading, params.reads, (laid.rows, laid.columns), strict=True
     ):
+        if reads.ahead:
+            set_memory_type(tile, MemoryType.shared)
         _load(tile, laid, own, reads, params.tile)
+        if reads.ahead:
+            set_load_store_op(tile, LoadStoreOpType.cp_async)
+            continue
         sources = list({**side, **dict.fromkeys(fusion.producers(tile))})
         transform_like(tile, sources)
         parallelize_like(tile, selected_tensors=sources)
@@ -95,6 +107,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     inline_most(fusion, [tensor for tensor in fusion.computed if tensor not in early])
     inline_at(tiles[0], len(laid.outer), best_effort=True, selected_tensors=loads)
     inline_at(sums, laid.inside, best_effort=True, selected_tensors=read)
+    for tile, reads in zip(tiles, params.reads, strict=True):
+        if reads.ahead:
+            circular_buffer(tile, params.tile.stages)
 
 
 def _deal_out(laid: Laid, read: Sequence[TensorView], results: Sequence[TensorView]) -> None:
@@ -149,6 +164,8 @@ def _load(tile: TensorView, laid: Laid, own: IterDomain | None, reads: Reads, sh
     set_allocation_domain(tile, tuple(axis.clone() for axis in lines))
     pad_allocation(tile, _padding(tile.dtype.size, shape))
     tile.loop = [*outer, *(reversed(axes) if reads.inward else axes)]
+    if reads.ahead and reads.inward and own is not None:
+        _deal_columns(tile, len(outer))
     split(tile, -1, reads.vector)
     merged(tile, tile.loop[len(outer) : -1])
     for threads in shape.threads:
@@ -161,6 +178,16 @@ def _load(tile: TensorView, laid: Laid, own: IterDomain | None, reads: Reads, sh
     straight = along_k if reads.inward else not along_k
     if isinstance(shape, WarpTile) and straight and reads.vector > 1:
         parallelize(tile, -1, ParallelType.vectorize)
+
+
+def _deal_columns(tile: TensorView, place: int) -> None:
+    """Have a warp read a sector each of some lines: `[rows, k]` becomes `[k / 8, rows / 4, 4, 8]`.
+    Four lines of words meet no bank twice, since lines of the tile are padded.
+    """
+    adjacent = SECTOR // tile.dtype.size
+    split(tile, place + 1, adjacent)
+    split(tile, place, WARP // adjacent)
+    reorder(tile, {place + 2: place})
 
 
 def _padding(size: int, tile: Tile) -> int:

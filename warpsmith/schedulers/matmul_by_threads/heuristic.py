@@ -12,50 +12,27 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
+from warpsmith.layouts.matrices import WORD
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, fastest
 from warpsmith.schedulers.matmul.heuristic import product_of
+from warpsmith.schedulers.matmul_by_threads.model import tile_us
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
+from warpsmith.schedulers.matmul_by_threads.tiles import (
+    DEPTH_BYTES,
+    FEW,
+    FLAT,
+    MEDIUM,
+    OF_WORDS,
+    SHORT,
+    SMALL,
+    TALL,
+    Tile,
+    WarpTile,
+)
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import Unit
 from warpsmith.targets.family import WARP
-
-VECTOR_BYTES = 16
-"""What a thread reads from shared memory at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """What a block multiplies at a time.
-
-    Attributes:
-        rows, columns, depth: of the summed dimension the depth.
-        threads: of a block along columns, along rows, and along the depth.
-    """
-
-    rows: int
-    columns: int
-    depth: int
-    threads: tuple[int, int, int]
-
-    def adjacent(self, size: int) -> int:
-        """Adjacent columns of sums of so many bytes that a thread has."""
-        return adjacent(size, self.columns, self.threads[0])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarpTile(Tile):
-    """What warps multiply at a time by `mma.sync`: each all rows, and some of the columns.
-
-    Attributes:
-        threads: of a warp, warps along columns, and warps along the depth.
-        atom: rows, columns and depth of the instruction.
-    """
-
-    atom: tuple[int, int, int]
-
-    def adjacent(self, size: int) -> int:
-        return PAIR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +42,12 @@ class Reads:
     Attributes:
         inward: threads that lie side by side read along the summed dimension.
         vector: adjacent elements per thread and access.
+        ahead: `cp.async` brings the elements as they are, some tiles ahead of the products.
     """
 
     inward: bool
     vector: int
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +68,14 @@ class MatmulByThreadsParams:
     vectorized: tuple[str, ...]
     swapped: bool
     shared: bool = False
+
+    @property
+    def words(self) -> str:
+        """The schedule in a few words."""
+        tile = self.tile
+        threads = f"{tile.rows}x{tile.columns}x{tile.depth}, {prod(tile.threads)} threads"
+        ahead = f", {tile.stages} stages" if any(read.ahead for read in self.reads) else ""
+        return f"{threads}{ahead}{', parts of k' if self.shared else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,37 +107,47 @@ def shape_of(product: Matmul, *, swapped: bool) -> Shape:
     )
 
 
-LARGE = Tile(rows=128, columns=128, depth=16, threads=(16, 16, 1))
-MEDIUM = Tile(rows=64, columns=64, depth=16, threads=(16, 16, 1))
-SMALL = Tile(rows=32, columns=32, depth=32, threads=(8, 8, 4))
-FLAT = Tile(rows=4, columns=128, depth=32, threads=(32, 1, 8))
-TALL = Tile(rows=128, columns=4, depth=32, threads=(1, 32, 8))
-SHORT = Tile(rows=4, columns=4, depth=512, threads=(2, 1, 64))
-"""Few tiles, since each is a kernel of its own. A thread of the large one has 8 x 8 sums, which
-take half of its registers; those of the others have 4 x 4: they read half an element from shared
-memory for each product."""
-
-DEPTH_BYTES = 128
-PAIR = 2
-"""Bytes along the depth of a tile of warps, four instructions; adjacent columns of a thread."""
-
-FEW = 4
-"""Rows, or columns, up to which a tile is flat, tall, or both."""
+COPIED_BYTES = (4, 8)
+"""Sizes of elements that `cp.async` can copy one at a time."""
 
 BLOCKS_PER_SM = 2
 FEWEST_TURNS = 4
-"""Blocks that a multiprocessor is given where blocks share results, as long as each has so many
-tiles to multiply."""
+"""Blocks that a multiprocessor is given, at most, where blocks share results, as long as each has
+so many tiles to multiply."""
 
 
 def choose(
     fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> MatmulByThreadsParams:
-    """A tile of one of few classes, and vectors where strides and addresses allow them."""
+    """The candidate of the smallest predicted time."""
+    return ranked(fusion, domains, caches, problem)[0][0]
+
+
+def ranked(
+    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
+) -> list[tuple[MatmulByThreadsParams, float]]:
+    """All candidates with the microseconds that they are predicted to take, fastest first."""
     product = product_of(fusion)
     swapped = _swapped(domains, product, caches)
     shape = shape_of(product, swapped=swapped)
-    tile = _tile(product, shape, problem)
+    times = [(tile, shared_us(tile, shape, problem)[1]) for tile in _tiles(product, shape, problem)]
+    return [
+        (_with_tile(fusion, domains, caches, problem, swapped, tile), us)
+        for tile, us in sorted(times, key=lambda each: each[1])
+    ]
+
+
+def _with_tile(
+    fusion: Program,
+    domains: DomainMap,
+    caches: tuple[Cached, ...],
+    problem: Problem,
+    swapped: bool,
+    tile: Tile,
+) -> MatmulByThreadsParams:
+    """The parameters of a tile, with vectors where strides and addresses allow them."""
+    product = product_of(fusion)
+    shape = shape_of(product, swapped=swapped)
     operands = (product.b, product.a) if swapped else (product.a, product.b)
     reads: list[Reads] = []
     names: list[str] = []
@@ -168,7 +165,10 @@ def choose(
         if not inward and axes[-1] is shape.grouped:  # groups begin anywhere
             length = 1
         vector = max(min(run.vector(problem), share, length), 1)
-        reads.append(Reads(inward=inward, vector=vector))
+        ahead = not isinstance(tile, WarpTile) and _as_it_is(product, operand, loads)
+        if ahead and inward:  # a column of the tile is a line in shared memory
+            vector = 1
+        reads.append(Reads(inward=inward, vector=vector, ahead=ahead))
         names += run.vectorized(problem, vector)
     if shape.columns and shape.columns[-1] is not shape.grouped:
         others = [c for c in caches if c.register not in leading]
@@ -176,52 +176,56 @@ def choose(
         vector = tile.adjacent(product.output.dtype.size)
         if problem.size(run.extent) % vector == 0:
             names += run.vectorized(problem, vector)
+    if tile.blocks_per_sm and not all(read.ahead for read in reads):  # these take registers, too
+        tile = replace(tile, blocks_per_sm=0)
     return MatmulByThreadsParams(
         tile=tile,
         reads=(reads[0], reads[1]),
         vectorized=tuple(names),
         swapped=swapped,
-        shared=_sharing(tile, shape, problem) > 1,
+        shared=shared_us(tile, shape, problem)[0] > 1,
     )
 
 
 def sharing(fusion: Program, params: MatmulByThreadsParams, problem: Problem) -> int:
     """Blocks that share a result."""
     shape = shape_of(product_of(fusion), swapped=params.swapped)
-    return _sharing(params.tile, shape, problem)
+    return shared_us(params.tile, shape, problem)[0]
 
 
-def _sharing(tile: Tile, shape: Shape, problem: Problem) -> int:
-    turns = -(-_size((shape.summed,), problem) // tile.depth)
-    wanted = BLOCKS_PER_SM * problem.target.sm_count // max(_tiles(tile, shape, problem), 1)
-    return max(min(wanted, turns // FEWEST_TURNS), 1)
+def shared_us(tile: Tile, shape: Shape, problem: Problem) -> tuple[int, float]:
+    """Blocks that share a result of a tile, and the microseconds that a product then takes."""
+    batches, m, n, k = (
+        _size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns, (shape.summed,))
+    )
+    turns = -(-k // tile.depth)
+    blocks = batches * -(-m // tile.rows) * -(-n // tile.columns)
+    wanted = BLOCKS_PER_SM * problem.target.sm_count // max(blocks, 1)
+    most = max(min(wanted, turns // FEWEST_TURNS), 1)
+    if isinstance(tile, WarpTile) or tile not in OF_WORDS:
+        return most, 0.0
+    return min(
+        (
+            (count, tile_us(tile, blocks, turns, count, problem.target))
+            for count in range(1, most + 1)
+        ),
+        key=lambda each: each[1],
+    )
 
 
-def adjacent(size: int, edge: int, threads: int) -> int:
-    """Adjacent sums of so many bytes that a thread has of so many that some threads share."""
-    return max(min(VECTOR_BYTES // size, edge // threads), 1)
-
-
-def _tile(product: Matmul, shape: Shape, problem: Problem) -> Tile:
+def _tiles(product: Matmul, shape: Shape, problem: Problem) -> tuple[Tile, ...]:
+    """Those to choose from: of few rows or columns, or of long sums, there is one."""
     m, n = _size(shape.rows, problem), _size(shape.columns, problem)
     by_warps = _by_warps(product, min(m, n), problem)
     if by_warps is not None:
-        return by_warps
-    large = product.output.dtype.size <= 4 and (
-        _tiles(LARGE, shape, problem) >= problem.target.sm_count
-    )
-    if max(m, n) <= FEW:
-        tile = SHORT
-    elif m <= FEW:
-        tile = FLAT
-    elif n <= FEW:
-        tile = TALL
-    elif min(m, n) <= SMALL.rows:
-        tile = SMALL
-    else:
-        tile = LARGE if large else MEDIUM
-    rows, columns = tile.rows if shape.rows else 1, tile.columns if shape.columns else 1
-    return replace(tile, rows=rows, columns=columns)
+        return (by_warps,)
+    if min(m, n) <= FEW:
+        tile = SHORT if max(m, n) <= FEW else FLAT if m <= FEW else TALL
+        rows, columns = tile.rows if shape.rows else 1, tile.columns if shape.columns else 1
+        return (replace(tile, rows=rows, columns=columns),)
+    if product.output.dtype.size <= WORD:
+        return OF_WORDS
+    return (SMALL if min(m, n) <= SMALL.rows else MEDIUM,)
 
 
 def _by_warps(product: Matmul, least: int, problem: Problem) -> WarpTile | None:
@@ -234,12 +238,6 @@ def _by_warps(product: Matmul, least: int, problem: Problem) -> WarpTile | None:
     depth = DEPTH_BYTES // atom.size
     shape = atom.rows, atom.columns[0], atom.depth
     return WarpTile(rows=edge, columns=edge, depth=depth, threads=threads, atom=shape)
-
-
-def _tiles(tile: Tile, shape: Shape, problem: Problem) -> int:
-    """Tiles of the result."""
-    batches, m, n = (_size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns))
-    return batches * -(-m // tile.rows) * -(-n // tile.columns)
 
 
 def _size(axes: Sequence[IterDomain], problem: Problem) -> int:
@@ -260,6 +258,12 @@ def _inward(
     ordered = sorted(loads, key=lambda cached: -cached.memory.rank)
     walked = [fastest(domains, cached) for cached in ordered[:1]]
     return not axes or walked == [domains.group(summed)]
+
+
+def _as_it_is(product: Matmul, operand: TensorView, loads: Sequence[Cached]) -> bool:
+    """Whether the operand is a copy of an input, of the type of the sums and of words."""
+    alone = len(loads) == 1 and loads[0].register is operand
+    return alone and operand.dtype is product.output.dtype and operand.dtype.size in COPIED_BYTES
 
 
 def _run(domains: DomainMap, caches: Sequence[Cached], axis: IterDomain) -> InnerRun:

@@ -15,9 +15,8 @@ from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     MatmulByThreadsParams,
     Shape,
-    WarpTile,
-    adjacent,
 )
+from warpsmith.schedulers.matmul_by_threads.tiles import WarpTile, adjacent
 from warpsmith.schedulers.reduction.apply import SPLITS
 
 
@@ -72,25 +71,36 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
         return _of_warps(product, tile, around, (within[0], within[1], depth))
     x, y, z = tile.threads
     threads: list[IterDomain] = []
+    side_by_side: list[IterDomain] = []
     own: tuple[list[IterDomain], list[IterDomain]] = [], []
     for side, edge, count_of, kind in (
-        (0, tile.rows, y, ParallelType.block_y),
-        (1, tile.columns, x, ParallelType.block_x),
+        (0, tile.rows, y * tile.pairs, ParallelType.block_y),
+        (1, tile.columns, x // tile.pairs, ParallelType.block_x),
     ):
         axis = within[side]
-        if axis is not None:
-            each = adjacent(product.dtype.size, edge, count_of)
-            rest, vector = _split(product, axis, each)
-            passes, thread = _split(product, rest, count_of)
+        if axis is None:
+            continue
+        each = adjacent(product.dtype.size, edge, count_of)
+        rest, vector = _split(product, axis, each)
+        passes, thread = _split(product, rest, count_of)
+        own[side][:] = passes, vector
+        if kind is ParallelType.block_y:
+            thread, pair = _split(product, thread, tile.pairs)
             thread.parallel = kind
             threads.append(thread)
-            own[side][:] = passes, vector
+            side_by_side = [pair]
+        else:
+            side_by_side.insert(0, thread)
     own_depth = depth
     if z > 1:
         own_depth, thread = _split(product, depth, z)
         thread.parallel = ParallelType.block_z
         threads.append(thread)
-    product.loop = [*around, *threads, own_depth, *own[0], *own[1]]
+    product.loop = [*around, *threads, *side_by_side, own_depth, *own[0], *own[1]]
+    lanes = merged(product, side_by_side)
+    if lanes is not None:
+        lanes.parallel = ParallelType.block_x
+        threads.append(lanes)
     first = len(around) + len(threads) + 1
     middle, last = first + len(own[0]), len(product.loop)
     places = tuple(range(first, middle)), tuple(range(middle, last))

@@ -9,15 +9,18 @@ from warpsmith.ir.atoms import atoms_for
 from warpsmith.ir.exprs import Matmul
 from warpsmith.schedulers.matmul.model import START_US
 from warpsmith.schedulers.matmul.shape import shape_of
-from warpsmith.schedulers.matmul_by_threads.heuristic import FEW
+from warpsmith.schedulers.matmul_by_threads.tiles import FEW, Tile
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import MEMORY_SHARE
 from warpsmith.targets.atoms import FLOAT_RATE, Atom, Unit
+from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
 SHARE = 0.299
 """Of the rate of an instruction, what products reach: measured of floats by threads (one H200,
 2026-11), and assumed of `mma.sync`, which nobody has timed."""
+
+BLOCKS_AT_ONCE, VECTOR, SUM_BYTES = 2, 4, 4
 
 TILE = 64
 """Rows and columns that warps multiply in any case."""
@@ -52,3 +55,40 @@ def product_us(product: Matmul, problem: Problem) -> float:
     atom = next(a for a in atoms if a.unit is Unit.FMA or not few)
     moved = sum(map(problem.bytes_of, product.operands))
     return predicted_us(sizes, problem.target, atom, moved)
+
+
+BUSY_WARPS = 0.35
+"""Of a scheduler's warps, those that wait: with so many besides, products take all of its slots."""
+
+COPY_STEPS, TURN_STEPS = 4, 30
+"""Instructions beside multiply-adds: of an element that a thread copies, and of a turn."""
+
+BLOCK_US, JOIN_US, JOIN_BYTES = 1.5, 3.0, 1.5e6
+"""What a block takes before its first product and behind its last one; a result that blocks share
+besides, with the bytes that all of them exchange in a microsecond."""
+
+
+def tile_us(tile: Tile, tiles: int, turns: int, shared: int, target: Target) -> float:
+    """Microseconds of so many tiles of floats, of so many turns each, which `shared` blocks have.
+
+    The multiprocessor with the most blocks has them at once, as far as it holds them.
+    """
+    blocks = tiles * shared
+    held, at_once = -(-blocks // target.sm_count), tile.blocks_per_sm or BLOCKS_AT_ONCE
+    rounds, rest = divmod(held, at_once)
+    rows, columns = tile.sums
+    depth = tile.depth // tile.threads[2]
+    each = rows * columns * depth
+    copied = (tile.rows + tile.columns) * tile.depth / (WARP * tile.warps)
+    beside = (rows + columns) * depth / VECTOR + COPY_STEPS * copied + TURN_STEPS
+    share = each / (each + beside)
+    work = 2 * tile.rows * tile.columns * tile.depth * -(-turns // shared)
+    alone = work * target.sm_count / target.rates.fma / share
+
+    def busy(count: int) -> float:
+        warps = count * tile.warps / target.family.limits.partitions
+        return count * alone * (1 + BUSY_WARPS / warps) + BLOCK_US
+
+    us = rounds * busy(at_once) + (busy(rest) if rest else 0.0)
+    joined = JOIN_US + 2 * blocks * tile.rows * tile.columns * SUM_BYTES / JOIN_BYTES
+    return START_US + us + (joined if shared > 1 else 0.0)
