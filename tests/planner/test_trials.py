@@ -104,6 +104,19 @@ def norm_and_mask(ids: Any, table: Any, w: Any, count: Any, weight: Any) -> Any:
     return x, scale, normed, mask, ops.linear(normed, weight)
 
 
+def bias_by_distance(table: Any, here: Any, there: Any, lasts: Any) -> Any:
+    """What each head adds for a distance, its masked copies, and the masks: `[queries, keys, heads]`
+    and `[batch, heads, queries, keys]`.
+    """
+    queries, keys = ops.reshape(here + 1, [-1, 1]), ops.reshape(there + 1, [1, -1])
+    far = ops.neg(ops.minimum(keys - queries, 0))
+    large = 16 + ops.cast(ops.log(ops.cast(far, DataType.Float) / 16) * 8, DataType.Int)
+    bias = ops.embedding(ops.where(far < 16, far, ops.minimum(large, 31)), table)
+    seen = ops.reshape(keys + 2, [1, 1, 1, -1]) <= ops.reshape(lasts * 2, [-1, 1, 1, 1])
+    heads = ops.permute(bias, [2, 0, 1])
+    return bias, seen, ops.where(seen, ops.broadcast(heads, [True, False, False, False]), -1.0)
+
+
 def empty(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [np.empty(shape, BFLOAT) for shape in shapes]
 
@@ -147,6 +160,11 @@ CASES: dict[str, tuple[Body, list[np.ndarray], list[tuple[str, int, int]]]] = {
             ("pointwise", 2, 1),
             ("matmul", 2, 1),
         ],
+    ),
+    "so has one of many elements, among many that could be stored": (
+        bias_by_distance,
+        [*empty((32, 32)), *(np.zeros(n, np.int64) for n in (2048, 2048, 2))],
+        [("pointwise", 3, 1), ("pointwise", 3, 2)],
     ),
     "several across the others have theirs": (
         gradients_both_ways,

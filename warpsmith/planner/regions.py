@@ -77,15 +77,24 @@ def _with_own_kernels(
 ) -> list[Segment]:
     """Segments that make these sinks and no others, behind those of the sinks that they need. The
     narrow form in which one of them is stored is there with it.
+
+    What needs one of these through a sink that is none comes behind that one.
     """
     graph = segments.graph
-    needed = {number for p in graph.slice(own, ()) for number in graph.made(p)}
-    before = [sink for sink in sinks if sink in needed and sink not in own]
-    there = needed.union(segments.forms.get(sink, sink) for sink in own)
+
+    def needed_by(chosen: Collection[int]) -> set[int]:
+        return {number for p in graph.slice([*chosen], ()) for number in graph.made(p)}
+
+    def before(chosen: Collection[int]) -> list[int]:
+        needed = needed_by(chosen)
+        return [sink for sink in sinks if sink in needed and sink not in own]
+
+    first = [sink for sink in own if needed_by(before([sink])).isdisjoint(own)]
+    there = needed_by(first).union(segments.forms.get(sink, sink) for sink in first)
     behind = [sink for sink in sinks if sink not in there]
-    found = cut_region(segments, before, stored) if before else []
-    found += cut_region(segments, own, stored)
-    return found + cut_region(segments, behind, stored.union(own)) if behind else found
+    found = cut_region(segments, early, stored) if (early := before(first)) else []
+    found += cut_region(segments, first, stored)
+    return found + cut_region(segments, behind, stored.union(first)) if behind else found
 
 
 def _rows_then_columns(segments: Segments, part: Part, shape: Shape) -> list[Segment]:

@@ -84,6 +84,14 @@ def _proposals(
     save most comes first. What is alike is proposed together.
     """
     yield from divided(segments, problem, prices)
+    for planned in segments:
+        # what blocks leave of sums is no tensor of the program
+        writes = [t for t in planned.segment.writes if t.number in offers.graph.maker]
+        if len(writes) > 1 and planned.candidate is not None and _is_scattered(planned, problem):
+            sets = [frozenset((tensor.number,)) for tensor in writes]
+            across = _across(planned, problem)
+            several = [across] if 1 < len(across) < len(writes) else []
+            yield tuple(Decided(alone=numbers) for numbers in (*sets, *several))
     shares = [(planned.segment, planned.segment.share) for planned in segments]
     parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
     stores = _Stores(offers, parts, problem)
@@ -93,14 +101,6 @@ def _proposals(
     saved = ((stores.saved_us(numbers[0]), frozenset(numbers)) for numbers in kinds.values())
     for _, chosen in sorted((s for s in saved if s[0] > 0), key=lambda each: -each[0]):
         yield Decided(kept=chosen), Decided(alone=chosen)
-    for planned in segments:
-        # what blocks leave of sums is no tensor of the program
-        writes = [t for t in planned.segment.writes if t.number in offers.graph.maker]
-        if len(writes) > 1 and planned.candidate is not None and _is_scattered(planned, problem):
-            sets = [frozenset((tensor.number,)) for tensor in writes]
-            across = _across(planned, problem)
-            several = [across] if 1 < len(across) < len(writes) else []
-            yield tuple(Decided(alone=numbers) for numbers in (*sets, *several))
 
 
 def _across(planned: Planned, problem: Problem) -> frozenset[int]:
