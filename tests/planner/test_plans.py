@@ -404,3 +404,37 @@ def test_what_is_read_before_the_product_too_is_stored_once_for_each_shape() -> 
     )
     moves = [op for op in prepared.operations if isinstance(op, Move) and op.kind == "reshape"]
     assert len(moves) == 1
+
+
+def turned_and_centred(x: Any, w: Any) -> tuple[Any, ...]:
+    turned = ops.permute(x, [0, 2, 1])
+    centred = turned - ops.max(turned, [0, 2], keepdim=True)
+    total = ops.logsumexp(x, [0, 1, 2], keepdim=True)
+    return ops.bmm(centred, w, dtype=DataType.Double), total, turned
+
+
+def mean_beside_a_product(x: Any, y: Any, mask: Any) -> tuple[Any, ...]:
+    mean = ops.mean(y, [0], keepdim=True)
+    return mask, mean, ops.maximum(ops.einsum("ab,bz->az", x, y), mean)
+
+
+FLOATS, BFLOATS = (np.ones((2,) * rank, kind) for rank, kind in ((3, np.float32), (2, BFLOAT)))
+
+
+@pytest.mark.parametrize(
+    ("program", "arrays"),
+    [
+        (turned_and_centred, [FLOATS, FLOATS]),
+        (mean_beside_a_product, [BFLOATS, BFLOATS, np.ones((2, 2), bool)]),
+    ],
+)
+def test_what_a_kernel_reads_was_written_before(
+    program: Callable[..., Any], arrays: list[np.ndarray]
+) -> None:
+    """Results are in memory, but not before their own kernels wrote them."""
+    segments = [each.segment for each in planned(program, *arrays)]
+    made = {name for segment in segments for name in segment.outputs}
+    written: set[str] = set()
+    for segment in segments:
+        assert written >= made.intersection(segment.inputs)
+        written.update(segment.outputs)

@@ -58,6 +58,23 @@ def test_a_product_that_another_type_was_asked_of_is_not_stored_as_its_operands(
     assert bool(((got.double() - product.cumsum(1)).abs() <= allowed).all())
 
 
+def test_a_product_that_is_scaled_is_not_stored_before_that_as_its_operands() -> None:
+    """Whoever reads the result at other places has it from memory."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 24, generator=generator).half()
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        t = fd.define_tensor([3, -1], True, DataType.Half)
+        bias = fd.define_tensor([3], True, DataType.Half)
+        options = {"beta": 0, "alpha": -1.5, "dtype": DataType.Double}
+        made = ops.addmm(bias, t, ops.transpose(t), **options)
+        fd.add_output(ops.roll(made, [5], [0]))
+    with knobs.scope(device="sim"):
+        (got,) = fd.execute([x, torch.zeros(3).half()])
+    exact = (-1.5 * (x.double() @ x.double().T)).roll(5, 0)
+    assert bool(((got - exact).abs() <= exact.abs() * 2.0**-20 + 2.0**-16).all())
+
+
 @pytest.mark.few(3)
 @pytest.mark.parametrize("device", ["reference", "sim"])
 @pytest.mark.parametrize("name", ["matmul", "dot", "einsum"])

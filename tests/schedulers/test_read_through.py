@@ -227,6 +227,12 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         (X,),
         1,
     ),
+    "a part of a stack that is reshaped across": (
+        lambda x: ops.select(ops.reshape(ops.stack([x, 2 * x], 1), (4, 2, 16)), -1, 0),
+        lambda x: torch.stack([x, 2 * x], 1).reshape(4, 2, 16)[-1],
+        (X[0],),
+        1,
+    ),
     "reshaped across": (
         lambda x: ops.roll(ops.reshape(x, (4, 4, 8)), 3, 1),
         lambda x: x.reshape(4, 4, 8).roll(3, 1),

@@ -109,7 +109,8 @@ class Predicates:
         """The same of a copy by `cp.async`: it writes zeros itself, wherever a stage has room."""
         output = operation.outputs[0]
         copies = [inner for each in statements for inner in _inner(each)]
-        if len(copies) != 1 or not isinstance(copies[0], CopyVector):
+        copy = copies[0] if len(copies) == 1 else None
+        if not isinstance(copy, CopyVector):
             raise ScheduleError(
                 f"{output.name} is an operand of a product, brought by cp.async in vectors that "
                 "may end past the ends of its dimensions, where it is to be 0",
@@ -117,7 +118,6 @@ class Predicates:
                 remedy=f"load {output.name} by LoadStoreOpType.tma or set, or split its dimensions "
                 "by factors that divide",
             )
-        (copy,) = copies
         first = [integers.ZERO] * (len(output.loop) - len(indices))
         access = self._buffers.access(operation, [*indices, *first])
         layout = self._buffers.layouts[output]

@@ -199,6 +199,8 @@ def _added(op: str, given: TensorView, made: TensorView, beta: Scalar, alpha: Sc
         shape = [axis.extent for axis in made.shape_axes]
         second = full(shape, 0, made.dtype, fusion=Fusion.of(made))
     if first is None:
+        if second is not made:
+            keep_wide(made)
         return second
     for part in (made, second, first):
         if part is not addend:

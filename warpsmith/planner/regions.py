@@ -130,17 +130,19 @@ def _elements_first(
 ) -> list[Segment]:
     """One segment that keeps rows of parts, and writes what it sums of parts for those behind it.
 
-    Nothing where no sink is made so, or where others need more of it.
+    Nothing where no sink is made so, or where others need more of it. It runs before all others,
+    and reads nothing that these write.
     """
-    graph = segments.graph
-    own = [sink for sink in sinks if segments.of([sink], stored).taken_by("parts")]
-    others = [sink for sink in sinks if sink not in own]
+    graph, each = segments.graph, _all_sinks(segments, region, sinks, ())
+    there = stored.difference(number for p in region for number in graph.made(p))
+    own = [sink for sink in each if segments.of([sink], there).taken_by("parts")]
+    others = [sink for sink in each if sink not in own]
     if not own or not others:
         return []
-    made = {number for p in graph.slice(own, stored) for number in graph.made(p)}
+    made = {number for p in graph.slice(own, there) for number in graph.made(p)}
     needed = {number for p in graph.slice(others, stored) for number in graph.made(p)}
     given = sorted(made & needed & _between(graph, region, stored))
-    first = segments.of([*given, *own], stored)
+    first = segments.of([*given, *own], there)
     if not first.taken_by("parts"):
         return []
     return [first, *cut_region(segments, others, stored.union(given))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType
@@ -283,6 +284,10 @@ class _Elsewhere:
         return output
 
 
+_FLOORED: Final = {"floordiv": "floor_divide", "mod": "remainder"}
+"""Operations of tensors that round down, as those of places do."""
+
+
 def _places(fusion: Fusion, read: Read, wanted: Expr) -> TensorView:
     """The elements of which a predicate is true, or the places that they have."""
     rank = len(read.output.root)
@@ -297,7 +302,7 @@ def _places(fusion: Fusion, read: Read, wanted: Expr) -> TensorView:
             return expr
         found = value(expr.args[0])
         for arg in expr.args[1:]:
-            found = getattr(pointwise, expr.op)(found, value(arg))
+            found = getattr(pointwise, _FLOORED.get(expr.op, expr.op))(found, value(arg))
         return found
 
     found = value(wanted)

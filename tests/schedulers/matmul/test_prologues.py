@@ -16,6 +16,7 @@ from tests.lower.test_register_products import LONG, is_right, lowered
 from tests.support.meeting_runs import mutants
 from tests.support.register_products import scaled_operands, scaled_product, scaled_result
 from warpsmith import DataType, FusionDefinition, knobs, ops
+from warpsmith.errors import PlanWarning
 from warpsmith.kernel.nodes import For
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, PackRegisters
 from warpsmith.kernel.traversal import walk
@@ -315,3 +316,15 @@ def test_one_computed_tensor_as_both_operands_is_stored_once_and_read_as_both() 
         result = run(gram, x, y, kernels=2)
     product = x.astype(np.float64) * y.astype(np.float64)
     check(result, product, product, rounded=2.0**-10)
+
+
+def test_a_tensor_that_an_operand_needs_twice_has_two_tiles_in_shared_memory() -> None:
+    """Of narrow tiles with a part of k each, whose sums take most of the rest."""
+
+    def body(x: Any) -> Any:
+        scaled = x / (ops.abs(x) + 0.5)
+        return ops.linear(ops.where(scaled > 0, 1.08, scaled), x)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        assert plan(body, np.empty((192, 3072), np.float16)).count("scheduler   matmul\n") == 1

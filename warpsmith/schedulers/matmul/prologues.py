@@ -25,7 +25,7 @@ from warpsmith.schedule.products import split_operand
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.matmul.params import MatmulParams
-from warpsmith.schedulers.matmul.shape import is_computed, sources_of, tiles_of
+from warpsmith.schedulers.matmul.shape import is_computed, loads_of, sources_of, tiles_of
 from warpsmith.targets.atoms import ROWS
 
 MATRIX_BYTES = 2
@@ -96,7 +96,7 @@ def prologue_of(fusion: Program, operand: TensorView) -> Prologue | None:
     """What it takes to compute an operand in registers; None where it is loaded."""
     if not is_computed(operand):
         return None
-    sizes = [source.dtype.size for source in sources_of(operand)]
+    sizes = [source.dtype.size for source, _ in loads_of(operand)]
     leading = (op for op in fusion.depends_on([operand]) if isinstance(op, Pointwise))
     operations = HELD_OPERATIONS + sum(op.op != "set" for op in leading)
     return Prologue(sizes[0], sum(sizes) / operand.dtype.size, operations)

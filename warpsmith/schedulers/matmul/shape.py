@@ -79,12 +79,17 @@ def sources_of(operand: TensorView) -> tuple[TensorView, ...]:
     """The tensors in global memory, as large as an operand, that it is computed from element by
     element: the operand where it is one, and none where something else than elements is computed.
     """
-    return tuple(dict.fromkeys(tensor for tensor, _ in _loads(operand)))
+    return tuple(dict.fromkeys(tensor for tensor, _ in loads_of(operand)))
 
 
 def tiles_of(operand: TensorView) -> tuple[TensorView, ...]:
     """The copies of these tensors that lead to an operand, where each is copied first."""
-    return tuple(dict.fromkeys(copy for _, copy in _loads(operand)))
+    return tuple(copy for _, copy in loads_of(operand))
+
+
+def loads_of(operand: TensorView) -> tuple[tuple[TensorView, TensorView], ...]:
+    """Both: each of these tensors, as often as it is copied, with the copy."""
+    return tuple({copy: (tensor, copy) for tensor, copy in _loads(operand)}.values())
 
 
 def _loads(operand: TensorView) -> Iterator[tuple[TensorView, TensorView]]:
