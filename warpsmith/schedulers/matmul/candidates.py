@@ -82,9 +82,6 @@ FEW = 64
 LINES = (1, 2, 4)
 """Lines of `DEPTH_BYTES` of k that a stage may hold of narrow tiles: bytes that lie together."""
 
-IN_FLIGHT = 96 * 1024
-"""Bytes that the loads of one block bring at a time, where tiles are narrow: a multiprocessor's
-share of the memory's bandwidth is some 36 KiB in each microsecond of a load's latency."""
 
 LEAST_SWIZZLE = 32
 """Bytes of a line that a swizzle permutes, at least."""
@@ -95,7 +92,7 @@ FEWEST_STAGES = 4
 BARRIER_BYTES = 1024
 """Shared memory of a block that barriers and alignment take."""
 
-MOST_STAGES = 8
+MOST_STAGES = 16
 
 CHUNKS = (64, 32, 16)
 CHUNK_BYTES = 128
@@ -308,7 +305,7 @@ def stages(
         share: bytes that are loaded for each byte of the first operand.
     """
     room, stage = _room(tile, limits, chunk, joined, places, moved, lines, share)
-    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+    return min(room // stage, MOST_STAGES)
 
 
 def _room(
