@@ -149,7 +149,8 @@ def test_candidates_have_room() -> None:
     for params in found:
         rows, columns, _ = params.tile
         staged = (params.ping_pong or 1) * params.store_stages * rows * params.chunk * 2
-        joined = 2 * params.splits * rows * params.kept * 4 if params.splits > 1 else 0
+        places = 1 if params.once else 2
+        joined = places * params.splits * rows * params.kept * 4 if params.splits > 1 else 0
         assert params.stages * (rows + columns) * 128 + staged + joined < limits.block_shared
         sums = rows * columns // 128 // (1 if params.ping_pong else params.groups)
         assert sums + 48 <= {1: 255, 2: 240, 3: 160}[params.groups]

@@ -148,6 +148,7 @@ class Work:
             epilogue=grouped or self.has_epilogue,  # searches take registers, too
             draws=self.draws,
             masks=self.masks,
+            batches=self.batches,
             products=self.products,
             carried=self.carried,
             prologue=self.prologue,
