@@ -18,7 +18,14 @@ from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.kernel.clusters import RANK, ReleaseRemote, SynchronizeCluster, rank_in
+from warpsmith.kernel.clusters import (
+    RANK,
+    AnnounceStart,
+    AwaitStart,
+    ReleaseRemote,
+    SynchronizeCluster,
+    rank_in,
+)
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement, Synchronize
 from warpsmith.kernel.rings import ArriveByWarp, Await, Expect, FenceProxy, TileCopy
@@ -144,6 +151,17 @@ def met(why: str, kind: type[Statement] | None, kernel: Kernel | None = None) ->
     )
 
 
+def started(kind: type[Statement] | None) -> Kernel:
+    """The kernel whose blocks do not tell each other that they have started."""
+    made = () if kind is None else (kind(),)
+    return edited(
+        right(),
+        lambda s: (
+            made if isinstance(s, AnnounceStart) else () if isinstance(s, AwaitStart) else (s,)
+        ),
+    )
+
+
 @dataclass(frozen=True)
 class Fault:
     """A wrong kernel, the code of its refusal, and findings of which the simulator has one."""
@@ -190,10 +208,10 @@ FAULTS = {
         frozenset({"race"}),
     ),
     "barriers are ready in the own block only": Fault(
-        lambda: met("ready", Synchronize), "WS0915", frozenset({"missing-init-fence"})
+        lambda: started(Synchronize), "WS0915", frozenset({"missing-init-fence"})
     ),
     "barriers are not ready at all": Fault(
-        lambda: met("ready", None), "WS0915", frozenset({"missing-init-fence"})
+        lambda: started(None), "WS0915", frozenset({"missing-init-fence"})
     ),
     "the wait is for the own block's threads": Fault(
         lambda: published(right()), "WS0920", frozenset({"race"})

@@ -95,12 +95,30 @@ def test_types_of_what_is_loaded_and_stored(
 
 
 STRATEGIES: dict[str, dict[str, Any]] = {
-    "one warp group": {"tile": (64, 96, 64), "chunk": 32, "blocks": 2},
+    "one warp group": {"tile": (64, 96, 64), "chunk": 32, "stages": 8, "blocks": 2},
     "narrow chunks": {"tile": (128, 160, 64), "chunk": 16, "stages": 4, "blocks": 3},
     "wide chunks": {"tile": (128, 128, 64), "chunk": 64, "stages": 3, "blocks": 1},
-    "more stages": {"tile": (64, 64, 64), "chunk": 32, "load_stages": 3, "store_stages": 3},
-    "multicast of a": {"tile": (64, 64, 64), "chunk": 64, "blocks": 4, "cluster": (1, 2)},
-    "multicast of b": {"tile": (64, 64, 64), "chunk": 32, "blocks": 4, "cluster": (2, 1)},
+    "more stages": {
+        "tile": (64, 64, 64),
+        "chunk": 32,
+        "stages": 8,
+        "load_stages": 3,
+        "store_stages": 3,
+    },
+    "multicast of a": {
+        "tile": (64, 64, 64),
+        "chunk": 64,
+        "stages": 8,
+        "blocks": 4,
+        "cluster": (1, 2),
+    },
+    "multicast of b": {
+        "tile": (64, 64, 64),
+        "chunk": 32,
+        "stages": 8,
+        "blocks": 4,
+        "cluster": (2, 1),
+    },
     "turns": {"tile": (64, 64, 64), "chunk": 32, "blocks": 2, "stages": 4, "ping_pong": 2},
     "turns with a stage for each chunk": {
         "tile": (64, 96, 64),

@@ -149,7 +149,8 @@ def test_candidates_have_room() -> None:
     for params in found:
         rows, columns, _ = params.tile
         staged = (params.ping_pong or 1) * params.store_stages * rows * params.chunk * 2
-        joined = 2 * params.splits * rows * params.kept * 4 if params.splits > 1 else 0
+        places = 1 if params.once else 2
+        joined = places * params.splits * rows * params.kept * 4 if params.splits > 1 else 0
         assert params.stages * (rows + columns) * 128 + staged + joined < limits.block_shared
         sums = rows * columns // 128 // (1 if params.ping_pong else params.groups)
         assert sums + 48 <= {1: 255, 2: 240, 3: 160}[params.groups]
@@ -180,7 +181,7 @@ def test_what_a_user_could_change() -> None:
     told = list(words.advice([Work(m=512, n=512, k=4104)], PROBLEM, ""))
     assert len(told) == 1
     assert "lines of 4104 elements along k begin at no multiples of 128 bytes" in told[0]
-    assert "pad k to 4160, multiples of 64: 1.1 x faster" in told[0]
+    assert "pad k to 4160, multiples of 64: 1.2 x faster" in told[0]
     assert list(words.advice([Work(m=512, n=512, k=4160)], PROBLEM, "")) == []
     turned = Work(m=1000, n=1000, k=4096, turned=(True, True))
     assert "pad m to 1024 and n to 1024, " in next(words.advice([turned], PROBLEM, ""))

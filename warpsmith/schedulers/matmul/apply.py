@@ -149,7 +149,7 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
         reorder(output, {-inside - 1: -inside - 2})  # of groups, tiles, tiles of a group
     while len(output.loop) > inside + 1:
         merge(output, 0)
-    block = int(params.parts == 1)
+    block = int(params.turns)
     if block:
         split(output, 0, params.blocks // (prod(params.cluster) * params.splits))
     if params.ping_pong:

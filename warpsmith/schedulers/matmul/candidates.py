@@ -82,9 +82,6 @@ FEW = 64
 LINES = (1, 2, 4)
 """Lines of `DEPTH_BYTES` of k that a stage may hold of narrow tiles: bytes that lie together."""
 
-IN_FLIGHT = 96 * 1024
-"""Bytes that the loads of one block bring at a time, where tiles are narrow: a multiprocessor's
-share of the memory's bandwidth is some 36 KiB in each microsecond of a load's latency."""
 
 LEAST_SWIZZLE = 32
 """Bytes of a line that a swizzle permutes, at least."""
@@ -95,7 +92,7 @@ FEWEST_STAGES = 4
 BARRIER_BYTES = 1024
 """Shared memory of a block that barriers and alignment take."""
 
-MOST_STAGES = 8
+MOST_STAGES = 16
 
 CHUNKS = (64, 32, 16)
 CHUNK_BYTES = 128
@@ -142,6 +139,7 @@ def candidates(
     epilogue: bool = False,
     draws: bool = False,
     masks: int = 0,
+    batches: int = 1,
     products: int = 1,
     carried: int = 0,
     prologue: Prologue | None = None,
@@ -195,7 +193,9 @@ def candidates(
         blocks = math.prod(cluster) * splits
         if blocks > 1 and not problem.target.runs((blocks,)):
             continue
-        joined = splits * own if splits > 1 else 0
+        teams = problem.target.teams(blocks)
+        once = splits > 1 and batches * math.prod(along) <= teams
+        joined = splits * own * (1 if once else 2) if splits > 1 else 0
         tried = (
             (c, stages((rows, held_columns), limits, c, joined, turns or 1, moved, lines, share))
             for c in _chunks(own if through else 0, moved)
@@ -225,10 +225,11 @@ def candidates(
             loaded=loaded,
             staged=staged,
             group=group_of(_tiles(along[0], cluster[0])),
-            blocks=blocks * problem.target.teams(blocks),
+            blocks=blocks * teams,
             pairs=tuple(name for name in moved.pairs if name not in staged),
             cluster=cluster,
             splits=splits,
+            once=once,
             ping_pong=turns,
         )
 
@@ -296,19 +297,19 @@ def stages(
     share: float = 1,
 ) -> int:
     """Stages for tiles of the operands that shared memory holds beside chunks of what is loaded and
-    stored, and beside what blocks with parts of k have summed, twice.
+    stored, and beside what blocks with parts of k have summed.
 
     Args:
         tile: rows, columns of all products, and more that does not count.
         limits: of the target.
         chunk, lines: as of the parameters.
-        joined: columns that a block gets from all of these blocks.
+        joined: columns that a block gets from all of these blocks, of all tiles at a time.
         places: tiles that are staged at once, of groups that take turns.
         moved: what is loaded and stored in chunks.
         share: bytes that are loaded for each byte of the first operand.
     """
     room, stage = _room(tile, limits, chunk, joined, places, moved, lines, share)
-    return min(room // stage, max(MOST_STAGES, IN_FLIGHT // stage))
+    return min(room // stage, MOST_STAGES)
 
 
 def _room(
@@ -324,7 +325,7 @@ def _room(
     """Bytes that are left for stages of the operands, and those of one; given as to `stages`."""
     rows, columns = tile[:2]
     chunks = CHUNK_STAGES * moved.size(rows, chunk, places) if chunk else 0
-    room = limits.block_shared - BARRIER_BYTES - chunks - 2 * rows * joined * SUM_BYTES
+    room = limits.block_shared - BARRIER_BYTES - chunks - rows * joined * SUM_BYTES
     return room, math.ceil(rows * share + columns) * lines * DEPTH_BYTES
 
 

@@ -120,8 +120,19 @@ class Work:
         planes = self.moved.planes if params.chunk else ()
         lines = sum(max(size, L2_LINE // params.chunk) for size in planes)
         epilogue = (self.operations, lines, self.moved.by_threads)
-        counts = self.products, self.prologue, DRAWING * self.masks
-        return predicted_us(params, *sizes, target, self.batches, touched, epilogue, edges, *counts)
+        return predicted_us(
+            params,
+            *sizes,
+            target,
+            self.batches,
+            touched,
+            epilogue,
+            edges,
+            products=self.products,
+            prologue=self.prologue,
+            drawn=DRAWING * self.masks,
+            written=self.moved.out or ONE_RESULT.out,
+        )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """All candidates with the microseconds that they are predicted to take, fastest first."""
@@ -137,6 +148,7 @@ class Work:
             epilogue=grouped or self.has_epilogue,  # searches take registers, too
             draws=self.draws,
             masks=self.masks,
+            batches=self.batches,
             products=self.products,
             carried=self.carried,
             prologue=self.prologue,

@@ -15,7 +15,8 @@ DEPTH_BYTES = 128
 
 SUM_BYTES = 4
 
-# Fitted to one H200, 2026-11-23, at sizes drawn at random: docs/lessons/matmul.md.
+# Fitted at sizes drawn at random, to 100 timings of an H200 and 210 of an H100:
+# docs/lessons/matmul.md.
 
 TENSOR_SHARE = 0.92
 """Of the rate of tensor cores, what is reached in the steps over k."""
@@ -33,8 +34,15 @@ L2_LINE = 128
 touches. At 4000 x 4104 x 4040, none of which these constants are fitted to, six tiles take 0.95 to
 1.06 times what follows from that."""
 
-MEMORY_SHARE = 0.9
+MEMORY_SHARE = 0.8
 """Of the rate of the memory, at which operands come that are read once."""
+
+WRITE_SHARE = 0.58
+"""Of the rate of the memory, at which results of one round of tiles leave during the next one."""
+
+LATENCY_US = 1.1
+"""From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
+than that for each stage that was asked for before."""
 
 JUMP_BYTES = 48
 """What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
@@ -42,24 +50,23 @@ JUMP_BYTES = 48
 START_US = 5.7
 """A launch, and the first loads."""
 
-CLUSTER_US = 0.8
+CLUSTER_US = 1.5
 """How much later clusters start."""
 
-JOIN_US = 1.5
+JOIN_US = 0.4
 """What blocks of a cluster wait for besides the bytes below, where they have parts of k: for the
-slowest of them, twice. Fitted to 66 of 100 sizes, of which 15 have such clusters."""
+slowest of them, twice."""
 
-JOIN_RATE = 1e5
-"""Bytes a microsecond of what a block gets of all that have parts of k, until they are added up. No
-less: more fits as well, since each gets a share of the results alone."""
+JOIN_RATE = 3e4
+"""Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
 
 SUMS_WRITE_RATE = 4e4
 SUMS_READ_RATE = 6e4
-SUMS_US = 6.0
+SUMS_US = 4.0
 """Bytes a microsecond, of what a block has summed of a part of k: as all blocks write them to the
 L2, and as the last one of a tile reads those of all; and what that one waits for: a barrier, a
-fence, an atomic operation and the first bytes. The rates are the L2's; the wait is from three sizes
-on an H200, which took 4 to 6 us longer than with 2."""
+fence, an atomic operation and the first bytes. The rates are the L2's; the wait is from a dozen
+timings, which fit 3 to 6 us about as well."""
 
 STORE_US = 0.96 / (128 * 128)
 SCATTER_US = 4.3 / (128 * 128)
@@ -130,6 +137,7 @@ def predicted_us(
     products: int = 1,
     prologue: Prologue | None = None,
     drawn: int = 0,
+    written: int = 2,
 ) -> float:
     """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
     blocks go.
@@ -147,6 +155,7 @@ def predicted_us(
         prologue: what a's tiles take, where they are computed.
         drawn: operations of the masks that warps draw while tensor cores multiply, for each element
             of the result: these take as long as warps issue them, or as they multiply.
+        written: bytes of all results, for each element.
     """
     rows, columns, depth = params.tile
     brought, ready = float(rows), 0.0
@@ -166,6 +175,7 @@ def predicted_us(
         ready,
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
         DEPTH_BYTES * (brought + wide) / (SM_SHARE * target.rates.sm_load),
+        LATENCY_US / (params.stages * params.lines),
     )
     start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
     summed = rows * params.kept * SUM_BYTES
@@ -173,6 +183,7 @@ def predicted_us(
     if parts > 1:
         joined += summed / SUMS_WRITE_RATE + SUMS_US + parts * summed / SUMS_READ_RATE
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
+    leaves = rows * columns * written * params.blocks / (WRITE_SHARE * target.rates.memory)
     at_once = 1 if params.ping_pong else params.groups
     elements = rows * columns * target.sm_count
     computed, loaded = epilogue_us(elements, epilogue, at_once, target)
@@ -188,11 +199,13 @@ def predicted_us(
     main, last = (
         max(steps * _together(*step, each * blocks), draws) for blocks in (params.blocks, rest)
     )
+    rounds = whole + (rest > 0)
+    main = main if whole else last
+    stores = (rounds - 1) * leaves + main + behind
     if params.ping_pong:
-        main = main if whole else last
-        rounds, waits = whole + (rest > 0), HAND_OFF_US + EXPOSED * computed + loaded
-        return start + rounds * max(main + waits, behind) + min(main, behind)
-    return start + whole * (main + behind) + (last + behind if rest else 0.0)
+        waits = HAND_OFF_US + EXPOSED * computed + loaded
+        return start + max(rounds * max(main + waits, behind) + min(main, behind), stores)
+    return start + max(whole * (main + behind) + (last + behind if rest else 0.0), stores)
 
 
 def _together(*each: float) -> float:

@@ -37,6 +37,8 @@ class MatmulParams:
         splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
         parts: of k, which blocks of the grid have, or clusters. Each has one tile: the last that is
             done with a part of a tile adds up what all have summed of it, and stores it.
+        once: clusters whose blocks have parts of k have one tile each, and are as many as tiles:
+            nothing of a next tile is exchanged while the sums of one are read.
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
@@ -60,6 +62,7 @@ class MatmulParams:
     cluster: tuple[int, int] = (1, 1)
     splits: int = 1
     parts: int = 1
+    once: bool = False
     ping_pong: int = 0
     dynamic: bool = False
     whole: int = 1
@@ -74,9 +77,14 @@ class MatmulParams:
         return self.ping_pong or self.tile[0] // ROWS
 
     @property
+    def turns(self) -> bool:
+        """Whether blocks go round the tiles."""
+        return self.parts == 1 and not (self.once and self.splits > 1)
+
+    @property
     def outer(self) -> int:
         """Loops outside a tile: over turns, the grid, the cluster, and groups that take turns."""
-        return 1 + (self.parts == 1) + (self.ping_pong > 0) + (self.cluster != (1, 1))
+        return 1 + self.turns + (self.ping_pong > 0) + (self.cluster != (1, 1))
 
     @property
     def kept(self) -> int:
