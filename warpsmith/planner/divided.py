@@ -65,7 +65,7 @@ def _may_be_faster(
     alone = [
         replace(each, products=1, operations=0, draws=False, moved=ONE_RESULT) for each in both
     ]
-    us, parts = joined(), matmul.fastest_first(alone, problem)[0][1]
+    us, parts = joined(), matmul.best_way(alone, problem)[1]
     written = sum(problem.bytes_of(output.value) for output in fusion.outputs)
     apart = count * parts + moved_us(written, problem.target)
     return count > 1 and count * parts < us, work.has_epilogue and apart < us

@@ -22,7 +22,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.schedulers.matmul.candidates import FEW, few_columns
-from warpsmith.schedulers.matmul.heuristic import Work, counted, fastest_first
+from warpsmith.schedulers.matmul.heuristic import Work, best_way, counted
 from warpsmith.schedulers.matmul.memory import TMA_BYTES, unfit_rows
 from warpsmith.schedulers.matmul_by_threads.model import sizes_of
 from warpsmith.schedulers.problem import Problem
@@ -54,7 +54,7 @@ def halves_of(graph: Graph, problem: Problem) -> Iterator[int]:
         if few := few_columns(m if m <= FEW else 0, atom, turned=False):
             ways.append(replace(whole, m=n, n=m, swapped=True, few=few))
         moved = moved_us(batches * m * (n + half) * RESULT_BYTES, problem.target)
-        (_, one), (_, two) = (fastest_first(w, problem)[0] for w in ([gated], ways))
+        (_, one), (_, two) = (best_way(w, problem) for w in ([gated], ways))
         if one < two + moved:
             yield product.output.number
 

@@ -21,7 +21,7 @@ from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.halves import halves_of
 from warpsmith.planner.prologues import computed_operands
 from warpsmith.schedulers.matmul.applicability import majors
-from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.matmul.heuristic import Work, best_way
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.shape import memory_of
 from warpsmith.schedulers.matmul_by_threads.model import product_us, sizes_of
@@ -198,4 +198,4 @@ def _pays(product: Matmul, atom: Atom, copied: list[int], problem: Problem) -> b
         elements = problem.elements(operand)
         copies += moved_us(2 * elements * operand.dtype.size, problem.target)
     work = Work(m=m, n=n, k=k, batches=batches, element=atom.size)
-    return copies + work.ranked(problem)[0][1] < product_us(product, problem)
+    return copies + best_way([work], problem)[1] < product_us(product, problem)

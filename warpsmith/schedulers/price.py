@@ -23,7 +23,7 @@ def kernel_us(candidate: Candidate, problem: Problem) -> float:
     and all kernels that move the same bytes are taken to be equally fast.
     """
     if candidate.scheduler == "matmul":
-        return matmul.ranked(candidate.fusion, problem)[0][1]
+        return matmul.best_way(matmul.works_of(candidate.fusion, problem), problem)[1]
     done = traffic_of(candidate, problem).us(problem.target)
     given = candidate.fusion, candidate.domains, candidate.caches, problem
     if candidate.scheduler == "matmul_by_threads":

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, evaluate
@@ -26,6 +26,8 @@ class Problem:
         warp_specialize: whether a role of its own loads what kernels of rows compute.
         autotune: whether what was timed on the user's device decides, and not the model alone.
         pace: whether blocks that go round many bytes of rows keep to the memory's pace.
+        found: what models have found for the call, by what they were asked; problems that are made
+            of this one have it, too.
     """
 
     values: Mapping[str, int]
@@ -35,6 +37,7 @@ class Problem:
     warp_specialize: bool | Literal["auto"] = "auto"
     pace: bool = True
     autotune: bool = False
+    found: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def size(self, expr: Expr) -> int:
         return evaluate(expr, self.values)

@@ -136,9 +136,11 @@ def majors(product: Matmul, which: int, atom: Atom) -> tuple[int, ...]:
     """The product's root axes along one of which an operand's memory is to be contiguous: k, and
     where the atom takes it, the last of a tile's rows or columns.
     """
+    last = len(product.output.root) - 1
+    if not atom.any_major or (which == 0 and product.ends is not None):
+        return (last,)
     shape = shape_of(product)
-    lines = (() if product.ends is not None else shape.rows[-1:], shape.columns)[which]
-    return (len(product.output.root) - 1, *(lines if atom.any_major else ()))
+    return (last, *(shape.columns if which else shape.rows[-1:]))
 
 
 def _sizes(product: Matmul) -> str:

@@ -230,7 +230,7 @@ def _whole(params: MatmulParams, k: int) -> MatmulParams:
 
 def choose(fusion: Program, problem: Problem) -> MatmulParams:
     """The candidate of the smallest predicted time, for a problem of sizes that are supported."""
-    return ranked(fusion, problem)[0][0]
+    return best_way(works_of(fusion, problem), problem)[0]
 
 
 def ranked(fusion: Program, problem: Problem) -> list[tuple[MatmulParams, float]]:
@@ -252,6 +252,15 @@ def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
 def fastest_first(works: Iterable[Work], problem: Problem) -> list[tuple[MatmulParams, float]]:
     """Candidates of all ways to compute one product."""
     return sorted((way for work in works for way in work.ranked(problem)), key=lambda way: way[1])
+
+
+def best_way(works: Iterable[Work], problem: Problem) -> tuple[MatmulParams, float]:
+    """The first of these, found once a call: the planner asks of each kernel around a product."""
+    asked = tuple(works), problem.target
+    found: tuple[MatmulParams, float] | None = problem.found.get(asked)
+    if found is None:
+        found = problem.found[asked] = fastest_first(asked[0], problem)[0]
+    return found
 
 
 def _behind(fusion: Program, product: Matmul) -> list[Operation]:

@@ -72,7 +72,7 @@ def memory_of(operand: TensorView) -> TensorView:
     """The tensor in global memory that an operand is, of which it is a copy or a stretch, or from
     which it is computed first.
     """
-    return next(iter(sources_of(operand)), operand)
+    return next((tensor for tensor, _ in _loads(operand)), operand)
 
 
 def sources_of(operand: TensorView) -> tuple[TensorView, ...]:

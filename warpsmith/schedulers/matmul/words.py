@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from warpsmith.schedulers.matmul.candidates import ONE_RESULT
-from warpsmith.schedulers.matmul.heuristic import Work, fastest_first
+from warpsmith.schedulers.matmul.heuristic import Work, best_way, fastest_first
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
@@ -50,10 +50,10 @@ def advice(works: Sequence[Work], problem: Problem, unstaged: str) -> Iterator[s
         works: the ways in which it may be computed.
         unstaged: why results do not pass through shared memory; empty where they do.
     """
-    now = fastest_first(works, problem)[0][1]
+    now = best_way(works, problem)[1]
 
     def gain(changed: Iterable[Work]) -> float:
-        return now / fastest_first(changed, problem)[0][1]
+        return now / best_way(changed, problem)[1]
 
     first = works[0]
     step = DEPTH_BYTES // min(first.stored)
