@@ -27,14 +27,15 @@ from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import walk
 from warpsmith.schedulers.matmul_by_threads import applicability, heuristic
 from warpsmith.schedulers.matmul_by_threads.tiles import (
+    DEEP,
     FLAT,
-    LARGE,
     MEDIUM,
     OF_WORDS,
     SHORT,
     SMALL,
     SQUARE,
     TALL,
+    WIDE,
     Tile,
     WarpTile,
 )
@@ -91,6 +92,64 @@ def test_every_tile_is_right(
         lambda *args: replace(chosen(*args), tile=tile, shared=splits > 1),
     )
     check_epilogue(dtype, splits, 136 if tile.columns >= 64 else 40)
+
+
+TALLEST = [tile for tile in OF_WORDS if tile.takes_lines]
+LAYOUTS = ("kk", "kn", "mk", "mn")
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("tile", OF_WORDS)
+@pytest.mark.parametrize("size", [(60, 132, 52), (61, 131, 41)])
+def test_every_tile_of_words_is_right_in_every_layout(
+    monkeypatch: pytest.MonkeyPatch, tile: Tile, layout: str, size: tuple[int, int, int]
+) -> None:
+    """By the TMA unit where rows begin at multiples of 16 bytes, else by `cp.async`."""
+    ranked = heuristic.ranked
+    monkeypatch.setattr(
+        heuristic,
+        "choose",
+        lambda *args: next(params for params, _ in ranked(*args) if params.tile == tile),
+    )
+    m, n, k = size
+    random = np.random.default_rng([m, n, k])
+    a = random.integers(-8, 9, (m, k)).astype(np.float32)
+    b = random.integers(-8, 9, (k, n)).astype(np.float32)
+    a = np.asfortranarray(a) if layout[0] == "m" else a
+    b = np.asfortranarray(b) if layout[1] == "k" else b
+    with FusionDefinition() as fd:
+        x, y = (fd.from_pytorch(each) for each in (a, b))
+        fd.add_output(fd.ops.matmul(x, y))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([a, b])
+    np.testing.assert_array_equal(result, a @ b)  # whole numbers: no sum is rounded
+    assert fd.verify([a, b], schedules=2).verdict == "clean"
+    assert ("by TMA" in fd.explain()) is (
+        size[2] % 4 == 0 and tile.pairs > 1 and (layout != "kk" or tile in TALLEST)
+    )
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+def test_results_of_lines_along_k_have_epilogues_and_joins(
+    monkeypatch: pytest.MonkeyPatch, splits: int
+) -> None:
+    """Threads of these have their columns apart from each other, and in another order of loops."""
+    p = Program()
+    a, b = p.input(FLOAT, MATRIX), p.input(FLOAT, MATRIX)
+    result = contraction(p, a, b, ((0, 2), (1, 2)), FLOAT)
+    bias = p.broadcast(p.input(FLOAT, (None,)), (True, False))
+    p.output(result, p.cast(p.op("relu", p.op("add", result, bias)), DataType.BFloat16))
+    ranked = heuristic.ranked
+
+    def wide(*args: Any) -> heuristic.MatmulByThreadsParams:
+        chosen = next(params for params, _ in ranked(*args) if params.tile == WIDE)
+        assert all(read.lines for read in chosen.reads)
+        return replace(chosen, shared=splits > 1)
+
+    monkeypatch.setattr(heuristic, "choose", wide)
+    inputs = random_inputs(p.fusion, {"T0": (20, 72), "T1": (40, 72), "T3": (40,)})
+    check_automatic(p.fusion, inputs, terms=288, splits=splits)
 
 
 @pytest.mark.few(4)
@@ -215,7 +274,7 @@ def test_tiles_by_size() -> None:
         assert isinstance(found, heuristic.MatmulByThreadsParams)
         return found.tile
 
-    assert tile(4096, 4096, 4096) == LARGE
+    assert tile(4096, 4096, 4096) == DEEP
     assert tile(1024, 1024, 1024) == SQUARE  # 64 large tiles leave half of the device idle
     assert tile(4096, 4096, 4096, DataType.Int) == MEDIUM  # 64 sums would be 128 registers
     for rows, edge in ((4096, 64), (32, 32)):
@@ -243,7 +302,7 @@ def test_blocks_share_few_results_of_long_sums(
 
 @pytest.mark.parametrize("inward", [True, False])
 def test_words_that_are_no_results_come_ahead_without_registers(inward: bool) -> None:
-    """By `cp.async`, which writes zeros past the ends; columns of a tile are lines of memory."""
+    """By `cp.async`, which writes zeros past the ends, and tiles of 32 x 32 have no boxes."""
     p = Program()
     a, b = p.input(FLOAT, MATRIX), p.input(FLOAT, MATRIX)
     p.output(contraction(p, a, b, ((0, 2), (1, 2) if inward else (2, 1)), FLOAT))
@@ -252,7 +311,7 @@ def test_words_that_are_no_results_come_ahead_without_registers(inward: bool) ->
     params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
     kernel = lowered(candidate.scheduled(params))
     copies = [s for s in walk(kernel.body) if isinstance(s, CopyVector) and s.asynchronous]
-    assert {s.width for s in copies} == ({1} if inward else {1, 4})
+    assert {s.width for s in copies} == ({1} if inward else {1, 4})  # lines of the tile are columns
     assert all("T0_size1" in repr(s.inside) for s in copies)  # where the sums end
     assert not any(isinstance(s, Store) and s.buffer.memory is SHARED for s in walk(kernel.body))
 

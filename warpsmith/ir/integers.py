@@ -121,6 +121,15 @@ def mod(a: Expr | int, b: Expr | int) -> Expr:
     return Apply("mod", (a, b), DataType.Index)
 
 
+def parted(a: Expr, d: int) -> tuple[Expr, Expr]:
+    """`a` as a multiple of `d` and a rest from 0 to below it; 0 and `a` where none is known."""
+    quotient, rest = divided(polynomial(a), Const(d))
+    remainder = expression(rest)
+    if quotient and lower_bound(remainder) >= 0 and provably_less(remainder, Const(d)):
+        return mul(expression(quotient), d), remainder
+    return ZERO, a
+
+
 def _below_a_step(a: Expr, b: Expr) -> tuple[Expr, Expr] | None:
     """`a` as a multiple of a step, of which a constant `b` is one too, and a rest below that."""
     step, terms = constant(b), polynomial(a)

@@ -192,12 +192,17 @@ class Buffers:
         return integers.mod(start.of_input(source), CHUNK_BYTES // tensor.dtype.size)
 
     def swizzled(self, tensor: TensorView, index: Expr) -> Expr:
-        """Where an index of the tensor's row-major stage lies once its chunks are permuted."""
+        """Where an index of the tensor's row-major stage lies once its chunks are permuted.
+
+        What chunks that change places have in common stays outside, where it can be a constant.
+        """
         if not tensor.swizzle:
             return index
         line, lines, chunk = HARDWARE[tensor.swizzle].terms(tensor.dtype.size)
         number = integers.mod(integers.floordiv(index, line), lines)
-        return Apply("xor", (index, integers.mul(number, chunk)), DataType.Index)
+        common, within = integers.parted(index, lines * chunk)
+        place = Apply("xor", (within, integers.mul(number, chunk)), DataType.Index)
+        return integers.add(common, place)
 
     def pipeline(self, tensor: TensorView) -> Pipeline:
         """The pipeline of a tensor in shared memory or registers, as far as it is known."""

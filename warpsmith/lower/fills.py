@@ -8,6 +8,7 @@ have no predicates: the TMA unit fills operands with zeros, and threads those th
 from __future__ import annotations
 
 from warpsmith.ir.atoms import tensorized_by
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -19,8 +20,8 @@ def zero_past_ends(fusion: Fusion) -> frozenset[TensorView]:
     """The operands of products that threads compute, or a warp by `mma.sync`, and of what they are
     copies of.
 
-    Of threads' products, operands that somebody else copies than threads, or that lie in global
-    memory, and with them the other operand, are left as they are: that product needs predicates.
+    Of threads' products, operands that are copied by `bulk`, or that lie in global memory, and with
+    them the other operand, are left as they are: that product needs predicates.
     """
     found: set[TensorView] = set()
     for operation in fusion.operations:
@@ -40,7 +41,7 @@ def _chain(operand: TensorView, anybody: bool) -> tuple[TensorView, ...]:
     tensor = operand
     while tensor.definition is not None:
         definition = tensor.definition
-        if not anybody and tensor.copied_by.is_tma:
+        if not anybody and tensor.copied_by is LoadStoreOpType.bulk:
             return ()
         if isinstance(definition, Matmul):
             return tuple(found) if anybody else ()

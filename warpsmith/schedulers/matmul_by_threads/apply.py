@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir import integers
-from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, IterType, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
 from warpsmith.ir.fusion import Fusion
@@ -28,6 +27,7 @@ from warpsmith.schedule.transforms import (
     reorder,
     set_allocation_domain,
     set_memory_type,
+    set_swizzle,
     split,
 )
 from warpsmith.schedulers.caching import Cached, vectorize
@@ -64,7 +64,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     """
     product, swapped = product_of(fusion), params.swapped
     by_warps = isinstance(params.tile, WarpTile)
-    fusion.blocks_per_sm = params.tile.blocks_per_sm
+    if params.ahead:  # others take registers for what is on its way
+        fusion.blocks_per_sm = params.tile.blocks_per_sm
     if by_warps and swapped:  # tensor cores take the rows from the first operand
         product, swapped = swap_operands(fusion, product), False
     shape = shape_of(product, swapped=swapped)
@@ -84,9 +85,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     ):
         if reads.ahead:
             set_memory_type(tile, MemoryType.shared)
+            set_load_store_op(tile, reads.carrier)
         _load(tile, laid, own, reads, params.tile)
         if reads.ahead:
-            set_load_store_op(tile, LoadStoreOpType.cp_async)
             continue
         sources = list({**side, **dict.fromkeys(fusion.producers(tile))})
         transform_like(tile, sources)
@@ -94,9 +95,12 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     read = [cache_after(tile, [sums]) for tile in tiles]
     transform_like(sums, [*read, *rest])
     parallelize_like(sums, selected_tensors=[*read, *rest])
-    for copy, mine, others in zip(read, laid.places, reversed(laid.places), strict=True):
-        vector = sums.loop[mine[-1]].extent if mine else integers.ONE
-        copy.loop = [axis for place, axis in enumerate(copy.loop) if place not in others]
+    for side, copy in enumerate(read):
+        mine, others, along = laid.places[side], laid.places[1 - side], params.reads[side].lines
+        last = laid.steps if along else mine[-1] if mine else None
+        vector = integers.ONE if last is None else sums.loop[last].extent
+        kept = [place for place in range(len(copy.loop)) if place not in {*others, last}]
+        copy.loop = [copy.loop[place] for place in (*kept, *([] if last is None else [last]))]
         if integers.constant(vector) != 1 and not by_warps:
             parallelize(copy, -1, ParallelType.vectorize)
     if by_warps:
@@ -106,10 +110,13 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     early = {*loads, *read}
     inline_most(fusion, [tensor for tensor in fusion.computed if tensor not in early])
     inline_at(tiles[0], len(laid.outer), best_effort=True, selected_tensors=loads)
-    inline_at(sums, laid.inside, best_effort=True, selected_tensors=read)
+    for copy, inside in zip(read, laid.inside, strict=True):
+        inline_at(sums, inside, best_effort=True, selected_tensors=[copy])
     for tile, reads in zip(tiles, params.reads, strict=True):
         if reads.ahead:
-            circular_buffer(tile, params.tile.stages)
+            stages = params.tile.stages
+            waits = reads.carrier.is_tma  # who asks, for all readers: not of the stage left last
+            circular_buffer(tile, stages, max(1, stages - 1 - waits))
 
 
 def _deal_out(laid: Laid, read: Sequence[TensorView], results: Sequence[TensorView]) -> None:
@@ -158,6 +165,9 @@ def _shared(operand: TensorView, sums: TensorView, *, convert: bool) -> TensorVi
 def _load(tile: TensorView, laid: Laid, own: IterDomain | None, reads: Reads, shape: Tile) -> None:
     """Loops of the threads that fill a tile, which lies in memory as they read it back."""
     outer = [axis.clone(IterType.iteration) for axis in laid.outer]
+    if reads.carrier.is_tma:
+        _load_boxes(tile, laid, own, reads, shape.depth, outer)
+        return
     axes = [axis.clone(IterType.iteration) for axis in (laid.depth, own) if axis is not None]
     along_k = isinstance(shape, WarpTile) and (reads.inward or tile.dtype.size != 2)
     lines = axes[:: -1 if along_k else 1]
@@ -178,6 +188,26 @@ def _load(tile: TensorView, laid: Laid, own: IterDomain | None, reads: Reads, sh
     straight = along_k if reads.inward else not along_k
     if isinstance(shape, WarpTile) and straight and reads.vector > 1:
         parallelize(tile, -1, ParallelType.vectorize)
+
+
+def _load_boxes(
+    tile: TensorView,
+    laid: Laid,
+    own: IterDomain | None,
+    reads: Reads,
+    depth: int,
+    outer: list[IterDomain],
+) -> None:
+    """`[grid_x, grid_y, k tile | rows, k]`, or `[.. | k, rows]`: one copy of the TMA unit."""
+    assert own is not None
+    axes = [axis.clone(IterType.iteration) for axis in (own, laid.depth)]
+    tile.loop = [*outer, *(axes if reads.inward else axes[::-1])]
+    for place, axis in enumerate(laid.outer):
+        parallelize(tile, place, axis.parallel)
+    for place in (-2, -1):
+        parallelize(tile, place, ParallelType.tma)
+    if reads.inward:
+        set_swizzle(tile, depth * tile.dtype.size)
 
 
 def _deal_columns(tile: TensorView, place: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from warpsmith.ir.atoms import atoms_for
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import DomainMap
@@ -15,7 +16,9 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.layouts.matrices import WORD
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, fastest
+from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.heuristic import product_of
+from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul_by_threads.model import tile_us
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
 from warpsmith.schedulers.matmul_by_threads.tiles import (
@@ -42,12 +45,23 @@ class Reads:
     Attributes:
         inward: threads that lie side by side read along the summed dimension.
         vector: adjacent elements per thread and access.
-        ahead: `cp.async` brings the elements as they are, some tiles ahead of the products.
+        carrier: `cp.async` and the TMA unit bring the elements as they are, some tiles ahead of the
+            products; what the TMA unit brings lies in shared memory as it does in the other.
     """
 
     inward: bool
     vector: int
-    ahead: bool = False
+    carrier: LoadStoreOpType = LoadStoreOpType.set
+
+    @property
+    def ahead(self) -> bool:
+        """Whether tiles are on their way while others are multiplied."""
+        return self.carrier is not LoadStoreOpType.set
+
+    @property
+    def lines(self) -> bool:
+        """Whether a tile's lines in shared memory lie along the summed dimension."""
+        return self.inward and self.carrier.is_tma
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +82,11 @@ class MatmulByThreadsParams:
     vectorized: tuple[str, ...]
     swapped: bool
     shared: bool = False
+
+    @property
+    def ahead(self) -> bool:
+        """Whether tiles of both operands are on their way while others are multiplied."""
+        return all(read.ahead for read in self.reads)
 
     @property
     def words(self) -> str:
@@ -131,10 +150,11 @@ def ranked(
     swapped = _swapped(domains, product, caches)
     shape = shape_of(product, swapped=swapped)
     times = [(tile, shared_us(tile, shape, problem)[1]) for tile in _tiles(product, shape, problem)]
-    return [
+    found = [
         (_with_tile(fusion, domains, caches, problem, swapped, tile), us)
         for tile, us in sorted(times, key=lambda each: each[1])
     ]
+    return [way for way in found if way[0].ahead or not way[0].tile.takes_lines]
 
 
 def _with_tile(
@@ -165,19 +185,23 @@ def _with_tile(
         if not inward and axes[-1] is shape.grouped:  # groups begin anywhere
             length = 1
         vector = max(min(run.vector(problem), share, length), 1)
-        ahead = not isinstance(tile, WarpTile) and _as_it_is(product, operand, loads)
-        if ahead and inward:  # a column of the tile is a line in shared memory
-            vector = 1
-        reads.append(Reads(inward=inward, vector=vector, ahead=ahead))
+        carrier = LoadStoreOpType.set
+        plain = shape.grouped is None and not isinstance(tile, WarpTile)
+        if plain and _as_it_is(product, operand, loads):
+            carrier = _carrier(loads[0].memory, axes, problem)
+            if tile.pairs == 1 or (inward and not tile.takes_lines):
+                carrier = LoadStoreOpType.cp_async
+        if carrier.is_tma or (carrier is LoadStoreOpType.cp_async and inward):
+            vector = 1  # of the latter, a column of the tile is a line in shared memory
+        reads.append(Reads(inward=inward, vector=vector, carrier=carrier))
         names += run.vectorized(problem, vector)
-    if shape.columns and shape.columns[-1] is not shape.grouped:
+    apart = reads[1].lines or not shape.columns or shape.columns[-1] is shape.grouped
+    if not apart:
         others = [c for c in caches if c.register not in leading]
         run = _run(domains, others, shape.columns[-1])
         vector = tile.adjacent(product.output.dtype.size)
         if problem.size(run.extent) % vector == 0:
             names += run.vectorized(problem, vector)
-    if tile.blocks_per_sm and not all(read.ahead for read in reads):  # these take registers, too
-        tile = replace(tile, blocks_per_sm=0)
     return MatmulByThreadsParams(
         tile=tile,
         reads=(reads[0], reads[1]),
@@ -264,6 +288,14 @@ def _as_it_is(product: Matmul, operand: TensorView, loads: Sequence[Cached]) -> 
     """Whether the operand is a copy of an input, of the type of the sums and of words."""
     alone = len(loads) == 1 and loads[0].register is operand
     return alone and operand.dtype is product.output.dtype and operand.dtype.size in COPIED_BYTES
+
+
+def _carrier(memory: TensorView, axes: Sequence[IterDomain], problem: Problem) -> LoadStoreOpType:
+    """The TMA unit, where it can copy a tile of an operand that lies so in memory."""
+    boxes = len(axes) == 1 and memory.rank <= MAP_RANK
+    if not boxes or unfit_rows(memory, problem):
+        return LoadStoreOpType.cp_async
+    return LoadStoreOpType.tma
 
 
 def _run(domains: DomainMap, caches: Sequence[Cached], axis: IterDomain) -> InnerRun:

@@ -16,7 +16,7 @@ from warpsmith.schedulers.matmul_by_threads.heuristic import (
     MatmulByThreadsParams,
     Shape,
 )
-from warpsmith.schedulers.matmul_by_threads.tiles import WarpTile, adjacent
+from warpsmith.schedulers.matmul_by_threads.tiles import VECTOR_BYTES, WarpTile, adjacent
 from warpsmith.schedulers.reduction.apply import SPLITS
 
 
@@ -30,7 +30,8 @@ class Laid:
         rows, columns, depth: axes of a tile, before threads share them; None where the product has
             no rows, or no columns.
         places: of a thread's own loops over rows, and over columns, among the loops of `sums`.
-        inside: loops of `sums` inside which operands are read back.
+        inside: loops of `sums` inside which each operand is read back.
+        steps: place of the loop over adjacent steps of the depth, where threads read these at once.
     """
 
     sums: TensorView
@@ -39,7 +40,8 @@ class Laid:
     columns: IterDomain | None
     depth: IterDomain
     places: tuple[tuple[int, ...], tuple[int, ...]]
-    inside: int
+    inside: tuple[int, int]
+    steps: int | None = None
 
 
 def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Laid:
@@ -80,7 +82,7 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
         axis = within[side]
         if axis is None:
             continue
-        each = adjacent(product.dtype.size, edge, count_of)
+        each = 1 if params.reads[side].lines else adjacent(product.dtype.size, edge, count_of)
         rest, vector = _split(product, axis, each)
         passes, thread = _split(product, rest, count_of)
         own[side][:] = passes, vector
@@ -93,18 +95,24 @@ def lay(product: TensorView, shape: Shape, params: MatmulByThreadsParams) -> Lai
             side_by_side.insert(0, thread)
     own_depth = depth
     if z > 1:
-        own_depth, thread = _split(product, depth, z)
+        thread, own_depth = _split(product, depth, tile.depth // z)
         thread.parallel = ParallelType.block_z
         threads.append(thread)
-    product.loop = [*around, *threads, *side_by_side, own_depth, *own[0], *own[1]]
+    along = any(read.lines for read in params.reads)
+    own_depth, *steps = (
+        _split(product, own_depth, VECTOR_BYTES // product.dtype.size) if along else (own_depth,)
+    )
+    product.loop = [*around, *threads, *side_by_side, own_depth, *own[0], *steps, *own[1]]
     lanes = merged(product, side_by_side)
     if lanes is not None:
         lanes.parallel = ParallelType.block_x
         threads.append(lanes)
     first = len(around) + len(threads) + 1
-    middle, last = first + len(own[0]), len(product.loop)
-    places = tuple(range(first, middle)), tuple(range(middle, last))
-    return Laid(_part(product), tuple(around), within[0], within[1], depth, places, first)
+    inside = first + (2 if params.reads[0].lines else 1) * along, first
+    of_rows, of_columns = (tuple(map(product.loop.index, side)) for side in own)
+    step = product.loop.index(steps[0]) if steps else None
+    ends = within[0], within[1], depth
+    return Laid(_part(product), tuple(around), *ends, (of_rows, of_columns), inside, step)
 
 
 def _of_warps(
@@ -131,7 +139,8 @@ def _of_warps(
     product.loop = [*around, *threads, steps, each, of_rows, of_columns, row, column]
     first = len(around) + len(threads) + 2
     places = (first, first + 2), (first + 1, first + 3)
-    return Laid(_part(product), tuple(around), rows, columns, depth, places, first - 1)
+    inside = first - 1, first - 1
+    return Laid(_part(product), tuple(around), rows, columns, depth, places, inside)
 
 
 def _part(product: TensorView) -> TensorView:

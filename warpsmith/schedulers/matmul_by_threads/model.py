@@ -80,6 +80,7 @@ def tile_us(tile: Tile, tiles: int, turns: int, shared: int, target: Target) -> 
     depth = tile.depth // tile.threads[2]
     each = rows * columns * depth
     copied = (tile.rows + tile.columns) * tile.depth / (WARP * tile.warps)
+    copied *= not tile.takes_lines  # these the TMA unit brings, if anybody
     beside = (rows + columns) * depth / VECTOR + COPY_STEPS * copied + TURN_STEPS
     share = each / (each + beside)
     work = 2 * tile.rows * tile.columns * tile.depth * -(-turns // shared)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from warpsmith.targets.family import WARP
@@ -47,6 +47,13 @@ class Tile:
         x, y, _ = self.threads
         return self.rows // (y * self.pairs), self.columns * self.pairs // x
 
+    @property
+    def takes_lines(self) -> bool:
+        """Whether threads have registers for four steps of the depth at once: those with half of
+        them do not.
+        """
+        return self.blocks_per_sm == 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarpTile(Tile):
@@ -75,6 +82,7 @@ PAIR = 2
 LARGE = Tile(rows=128, columns=128, depth=16, threads=(32, 8, 1), pairs=2, blocks_per_sm=2)
 WIDE = Tile(rows=128, columns=256, depth=16, threads=(32, 8, 1), pairs=2, stages=4, blocks_per_sm=1)
 HIGH = Tile(rows=256, columns=128, depth=16, threads=(32, 8, 1), pairs=2, stages=4, blocks_per_sm=1)
+DEEP = replace(WIDE, depth=32, stages=3)
 NARROW = Tile(rows=128, columns=64, depth=16, threads=(16, 8, 2), pairs=2, blocks_per_sm=2)
 LOW = Tile(rows=64, columns=128, depth=16, threads=(32, 4, 2), pairs=2, blocks_per_sm=2)
 SQUARE = Tile(rows=64, columns=64, depth=32, threads=(16, 4, 4), pairs=2, stages=2, blocks_per_sm=2)
@@ -89,7 +97,7 @@ SHORT = Tile(rows=4, columns=4, depth=512, threads=(2, 1, 64))
 """Threads of these have 4 x 4 sums: they read half an element from shared memory for each product.
 """
 
-OF_WORDS = (LARGE, WIDE, HIGH, NARROW, LOW, SQUARE, SMALL)
+OF_WORDS = (LARGE, DEEP, WIDE, HIGH, NARROW, LOW, SQUARE, SMALL)
 """Tiles for sums of 4 bytes and more rows and columns than a few, the fastest for many first."""
 
 FEW = 4
