@@ -16,10 +16,10 @@ from tests.programs.judge import plan_only
 from tests.support.frozen import ChangedError, Guard
 from tests.support.program import Program
 from warpsmith import DataType
-from warpsmith.errors import WarpsmithError
+from warpsmith.errors import InternalError, WarpsmithError
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.planner.plan import cut
+from warpsmith.planner.plan import _in_order, cut
 from warpsmith.schedule.transforms import split
 from warpsmith.schedulers import select
 from warpsmith.schedulers.caching import add_caches
@@ -132,3 +132,16 @@ def test_a_program_that_is_planned_again_has_the_same_parts() -> None:
     )
     assert first == again
     assert len(set(first) - own) == 1
+
+
+def test_no_kernel_stands_before_one_whose_tensor_it_reads() -> None:
+    p = Program()
+    x = p.input(DataType.Float, (None, None))
+    rows, columns = p.reduce("sum", x, [1]), p.reduce("sum", x, [0])
+    wide = p.op("add", p.broadcast(rows, [False, True]), p.broadcast(columns, [True, False]))
+    p.output(p.op("sub", x, wide))
+    segments = cut(p.fusion, target=H200)
+    assert len(segments) > 1
+    assert _in_order(segments) == segments
+    with pytest.raises(InternalError, match="before others write them"):
+        _in_order(reversed(segments))

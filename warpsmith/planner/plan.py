@@ -8,8 +8,9 @@ waits for itself.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from warpsmith.errors import InternalError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import Crossing
@@ -55,12 +56,24 @@ def cut(
         forms = offers.forms if decided != NOTHING else {}
         alone = Segments(graph, target, without, empty, forms=forms, decided=decided)
         sinks = (*graph.outputs, *sorted(decided.stored - graph.results))
-        return tuple(cut_region(alone, sinks, decided.kept | (decided.alone - graph.results)))
+        stored = decided.kept | (decided.alone - graph.results)
+        return _in_order(cut_region(alone, sinks, stored))
     formats = operand_formats(graph, padded, target.family.atoms)
     segments = Segments(graph, target, without, empty, formats, offers.forms, decided)
     own = {graph.made(p)[0] for p in offers.products if computed & set(graph.sources(p))}
     gated = with_gates(segments, offers, decided.apart | decided.single | own)
-    return tuple(_around_products(segments, gated, decided.apart, computed))
+    return _in_order(_around_products(segments, gated, decided.apart, computed))
+
+
+def _in_order(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The segments, none of which reads what a later one writes."""
+    found = tuple(segments)
+    later = {name for segment in found for name in segment.outputs}
+    for segment in found:
+        later -= set(segment.outputs)
+        if early := sorted(later.intersection(segment.inputs)):
+            raise InternalError(f"a kernel reads {early} before others write them")
+    return found
 
 
 def _around_products(
