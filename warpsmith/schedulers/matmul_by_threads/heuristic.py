@@ -19,7 +19,7 @@ from warpsmith.schedulers.layout import InnerRun, fastest
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.memory import unfit_rows
-from warpsmith.schedulers.matmul_by_threads.model import tile_us
+from warpsmith.schedulers.matmul_by_threads.model import shared_us
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
 from warpsmith.schedulers.matmul_by_threads.tiles import (
     DEPTH_BYTES,
@@ -129,11 +129,6 @@ def shape_of(product: Matmul, *, swapped: bool) -> Shape:
 COPIED_BYTES = (4, 8)
 """Sizes of elements that `cp.async` can copy one at a time."""
 
-BLOCKS_PER_SM = 2
-FEWEST_TURNS = 4
-"""Blocks that a multiprocessor is given, at most, where blocks share results, as long as each has
-so many tiles to multiply."""
-
 
 def choose(
     fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
@@ -149,7 +144,9 @@ def ranked(
     product = product_of(fusion)
     swapped = _swapped(domains, product, caches)
     shape = shape_of(product, swapped=swapped)
-    times = [(tile, shared_us(tile, shape, problem)[1]) for tile in _tiles(product, shape, problem)]
+    times = [
+        (tile, _shared_us(tile, shape, problem)[1]) for tile in _tiles(product, shape, problem)
+    ]
     found = [
         (_with_tile(fusion, domains, caches, problem, swapped, tile), us)
         for tile, us in sorted(times, key=lambda each: each[1])
@@ -207,34 +204,19 @@ def _with_tile(
         reads=(reads[0], reads[1]),
         vectorized=tuple(names),
         swapped=swapped,
-        shared=shared_us(tile, shape, problem)[0] > 1,
+        shared=_shared_us(tile, shape, problem)[0] > 1,
     )
 
 
 def sharing(fusion: Program, params: MatmulByThreadsParams, problem: Problem) -> int:
     """Blocks that share a result."""
     shape = shape_of(product_of(fusion), swapped=params.swapped)
-    return shared_us(params.tile, shape, problem)[0]
+    return _shared_us(params.tile, shape, problem)[0]
 
 
-def shared_us(tile: Tile, shape: Shape, problem: Problem) -> tuple[int, float]:
-    """Blocks that share a result of a tile, and the microseconds that a product then takes."""
-    batches, m, n, k = (
-        _size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns, (shape.summed,))
-    )
-    turns = -(-k // tile.depth)
-    blocks = batches * -(-m // tile.rows) * -(-n // tile.columns)
-    wanted = BLOCKS_PER_SM * problem.target.sm_count // max(blocks, 1)
-    most = max(min(wanted, turns // FEWEST_TURNS), 1)
-    if isinstance(tile, WarpTile) or tile not in OF_WORDS:
-        return most, 0.0
-    return min(
-        (
-            (count, tile_us(tile, blocks, turns, count, problem.target))
-            for count in range(1, most + 1)
-        ),
-        key=lambda each: each[1],
-    )
+def _shared_us(tile: Tile, shape: Shape, problem: Problem) -> tuple[int, float]:
+    sizes = [_size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns)]
+    return shared_us(tile, (*sizes, problem.size(shape.summed.extent)), problem.target)
 
 
 def _tiles(product: Matmul, shape: Shape, problem: Problem) -> tuple[Tile, ...]:

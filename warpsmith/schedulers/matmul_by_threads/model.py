@@ -9,7 +9,7 @@ from warpsmith.ir.atoms import atoms_for
 from warpsmith.ir.exprs import Matmul
 from warpsmith.schedulers.matmul.model import START_US
 from warpsmith.schedulers.matmul.shape import shape_of
-from warpsmith.schedulers.matmul_by_threads.tiles import FEW, Tile
+from warpsmith.schedulers.matmul_by_threads.tiles import FEW, OF_WORDS, Tile
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import MEMORY_SHARE
 from warpsmith.targets.atoms import FLOAT_RATE, Atom, Unit
@@ -20,7 +20,12 @@ SHARE = 0.299
 """Of the rate of an instruction, what products reach: measured of floats by threads (one H200,
 2026-11), and assumed of `mma.sync`, which nobody has timed."""
 
-BLOCKS_AT_ONCE, VECTOR, SUM_BYTES = 2, 4, 4
+VECTOR, SUM_BYTES = 4, 4
+"""Of tiles of words: elements that a thread reads from shared memory at once, bytes of a sum."""
+
+BLOCKS_PER_SM, FEWEST_TURNS = 2, 4
+"""Blocks that a multiprocessor is given, at most, where blocks share results, and holds where a tile
+does not say; tiles that each of those which share has to multiply, at least."""
 
 TILE = 64
 """Rows and columns that warps multiply in any case."""
@@ -54,6 +59,9 @@ def product_us(product: Matmul, problem: Problem) -> float:
     few = min(sizes[1:3]) <= FEW
     atom = next(a for a in atoms if a.unit is Unit.FMA or not few)
     moved = sum(map(problem.bytes_of, product.operands))
+    if atom.unit is Unit.FMA and not few and product.output.dtype.size == SUM_BYTES:
+        memory = predicted_us((0, 0, 0, 0), problem.target, atom, moved)
+        return max(memory, min(shared_us(tile, sizes, problem.target)[1] for tile in OF_WORDS))
     return predicted_us(sizes, problem.target, atom, moved)
 
 
@@ -68,13 +76,28 @@ BLOCK_US, JOIN_US, JOIN_BYTES = 1.5, 3.0, 1.5e6
 besides, with the bytes that all of them exchange in a microsecond."""
 
 
+def shared_us(tile: Tile, sizes: Sequence[int], target: Target) -> tuple[int, float]:
+    """How many blocks share a result, and the microseconds of a product of sizes (batches, m, n, k)
+    by a tile: as many as are fastest of tiles of words, of others as many as there is room for.
+    """
+    batches, m, n, k = sizes
+    turns = -(-k // tile.depth)
+    tiles = batches * -(-m // tile.rows) * -(-n // tile.columns)
+    most = max(min(BLOCKS_PER_SM * target.sm_count // max(tiles, 1), turns // FEWEST_TURNS), 1)
+    if tile not in OF_WORDS:
+        return most, 0.0
+    counts = range(1, most + 1)
+    us, count = min((tile_us(tile, tiles, turns, count, target), count) for count in counts)
+    return count, us
+
+
 def tile_us(tile: Tile, tiles: int, turns: int, shared: int, target: Target) -> float:
     """Microseconds of so many tiles of floats, of so many turns each, which `shared` blocks have.
 
     The multiprocessor with the most blocks has them at once, as far as it holds them.
     """
     blocks = tiles * shared
-    held, at_once = -(-blocks // target.sm_count), tile.blocks_per_sm or BLOCKS_AT_ONCE
+    held, at_once = -(-blocks // target.sm_count), tile.blocks_per_sm or BLOCKS_PER_SM
     rounds, rest = divmod(held, at_once)
     rows, columns = tile.sums
     depth = tile.depth // tile.threads[2]
