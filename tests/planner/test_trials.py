@@ -105,8 +105,8 @@ def norm_and_mask(ids: Any, table: Any, w: Any, count: Any, weight: Any) -> Any:
 
 
 def bias_by_distance(table: Any, here: Any, there: Any, lasts: Any) -> Any:
-    """What each head adds for a distance, its masked copies, and the masks: `[queries, keys, heads]`
-    and `[batch, heads, queries, keys]`.
+    """What heads add for a distance, `[queries, keys, heads]`; the masks; and what they leave of it,
+    `[batch, heads, queries, keys]`.
     """
     queries, keys = ops.reshape(here + 1, [-1, 1]), ops.reshape(there + 1, [1, -1])
     far = ops.neg(ops.minimum(keys - queries, 0))
