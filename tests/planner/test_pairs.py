@@ -17,7 +17,7 @@ from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.planner.decided import Decided
 from warpsmith.schedulers.matmul import heuristic as matmul
-from warpsmith.schedulers.matmul.candidates import ONE_RESULT
+from warpsmith.schedulers.matmul.room import ONE_RESULT
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 

@@ -12,6 +12,7 @@ from tests.support.matmuls import check, linear, operands
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.schedulers.matmul import applicability, candidates, heuristic
 from warpsmith.schedulers.matmul.params import kept
+from warpsmith.schedulers.matmul.room import Room
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
@@ -127,7 +128,7 @@ def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("columns", [columns for _, columns in candidates.TILES])
 def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     tile, chunk = (128, columns, 64), 32 if columns % 64 else 64
-    number = candidates.stages(tile, H200.family.limits, chunk)
+    number = Room(tile[:2], H200.family.limits).stages(chunk)
     with_params(monkeypatch, tile=tile, stages=number, chunk=chunk, blocks=2)
     x, weight = operands(200, 264, 136, seed=7)
     with knobs.scope(device="sim"):

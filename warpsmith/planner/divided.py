@@ -18,7 +18,8 @@ from warpsmith.planner.decided import Decided
 from warpsmith.planner.prices import Planned, Prices
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.matmul import heuristic as matmul
-from warpsmith.schedulers.matmul.candidates import FEW, ONE_RESULT
+from warpsmith.schedulers.matmul.candidates import FEW
+from warpsmith.schedulers.matmul.room import ONE_RESULT
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
 
@@ -63,7 +64,8 @@ def _may_be_faster(
     if 0 < work.m <= FEW:
         both.append(matmul.work_of(fusion, problem, swapped=True))
     alone = [
-        replace(each, products=1, operations=0, draws=False, moved=ONE_RESULT) for each in both
+        replace(each, products=1, operations=0, draws=False, masks=0, moved=ONE_RESULT)
+        for each in both
     ]
     us, parts = joined(), matmul.best_way(alone, problem)[1]
     written = sum(problem.bytes_of(output.value) for output in fusion.outputs)

@@ -13,9 +13,9 @@ from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.schedulers.matmul import heuristic
-from warpsmith.schedulers.matmul.candidates import ONE_RESULT
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.matmul.room import ONE_RESULT
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 

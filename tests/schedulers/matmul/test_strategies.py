@@ -12,11 +12,12 @@ from tests.support.matmuls import check, linear, operands
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.errors import SchedulerRefusal
-from warpsmith.schedulers.matmul import candidates, heuristic, words
+from warpsmith.schedulers.matmul import heuristic, words
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue
+from warpsmith.schedulers.matmul.room import Room
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200, SM90A
 
@@ -34,7 +35,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, turns: int, tile: tuple[int, int], *
         given = {
             "tile": (*tile, params.tile[2]),
             "chunk": chunk,
-            "stages": candidates.stages(tile, SM90A.limits, places=turns or 1),
+            "stages": Room(tile, SM90A.limits, places=turns or 1).stages(64),
             "group": 2,
             "blocks": 2 * cluster[0] * cluster[1],
             "cluster": cluster,

@@ -10,6 +10,7 @@ import pytest
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.schedulers.matmul import candidates, heuristic
+from warpsmith.schedulers.matmul.room import Room
 from warpsmith.targets.hopper import SM90A
 
 TILES = (*candidates.TILES, *candidates.SMALL)
@@ -26,7 +27,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             params,
             tile=(*tile, params.tile[2]),
             chunk=chunk,
-            stages=candidates.stages(tile, SM90A.limits, chunk),
+            stages=Room(tile, SM90A.limits).stages(chunk),
             group=2,
             blocks=2,
             cluster=(1, 1),

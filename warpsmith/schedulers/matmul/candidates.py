@@ -11,6 +11,7 @@ from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
 from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
+from warpsmith.schedulers.matmul.room import CHUNKS, FEWEST_STAGES, ONE_RESULT, Room
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS, Atom
 from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
@@ -85,26 +86,6 @@ LINES = (1, 2, 4)
 
 LEAST_SWIZZLE = 32
 """Bytes of a line that a swizzle permutes, at least."""
-
-FEWEST_STAGES = 4
-"""With fewer, products wait for loads."""
-
-BARRIER_BYTES = 1024
-"""Shared memory of a block that barriers and alignment take."""
-
-MOST_STAGES = 16
-
-CHUNKS = (64, 32, 16)
-CHUNK_BYTES = 128
-"""Columns that chunks of what is beside the operands may have, and the most bytes of them, which a
-swizzle permutes."""
-
-CHUNK_STAGES = 2
-"""Of the pipelines that load and store chunks, at least: memory that no stage of the operands fits
-into holds more that are loaded, so that those of a tile wait for nothing behind its product."""
-
-ONE_RESULT = Beside(staged=("",), out=2, widest=2)
-"""One result of 16 bits, and nothing beside it."""
 
 GROUP = 16
 """Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
@@ -196,32 +177,22 @@ def candidates(
         teams = problem.target.teams(blocks)
         once = splits > 1 and batches * math.prod(along) <= teams
         joined = splits * own * (1 if once else 2) if splits > 1 else 0
-        tried = (
-            (c, stages((rows, held_columns), limits, c, joined, turns or 1, moved, lines, share))
-            for c in _chunks(own if through else 0, moved)
-            if c <= widest
+        room = Room(
+            (rows, held_columns), limits, moved, joined, turns or 1, lines=lines, share=share
         )
-        chunk, ahead = max(
-            tried, key=lambda each: (min(each[1], FEWEST_STAGES), each[0]), default=(0, 0)
-        )
+        chunk, stored, ahead = room.best(own if through else 0, widest)
         if ahead < FEWEST_STAGES:
             continue
         loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())
-        chunks = CHUNK_STAGES
-        if loaded and own // chunk > CHUNK_STAGES:
-            room, stage = _room(
-                (rows, held_columns), limits, chunk, joined, turns or 1, moved, lines, share
-            )
-            more = (room - ahead * stage) // moved.loaded_size(rows, chunk)
-            chunks = min(CHUNK_STAGES + more, own // chunk)
+        chunks = room.loaded(own, chunk, stored, ahead) if loaded else 0
         yield MatmulParams(
             tile=(rows, columns, lines * DEPTH_BYTES // element),
             lines=lines,
             swapped=swapped,
             stages=ahead,
             chunk=chunk,
-            load_stages=chunks if loaded else 0,
-            store_stages=CHUNK_STAGES if staged else 0,
+            load_stages=chunks,
+            store_stages=stored if staged else 0,
             loaded=loaded,
             staged=staged,
             group=group_of(_tiles(along[0], cluster[0])),
@@ -284,60 +255,6 @@ def _each(limits: Limits, groups: int, taken: int = 0) -> int:
     """Registers of a thread of so many warp groups, which share those that are not taken."""
     each = (limits.sm_registers - taken) // (GROUP_THREADS * groups) // BUDGETS.step * BUDGETS.step
     return min(each, limits.thread_registers)
-
-
-def stages(
-    tile: tuple[int, ...],
-    limits: Limits,
-    chunk: int = CHUNKS[0],
-    joined: int = 0,
-    places: int = 1,
-    moved: Beside = ONE_RESULT,
-    lines: int = 1,
-    share: float = 1,
-) -> int:
-    """Stages for tiles of the operands that shared memory holds beside chunks of what is loaded and
-    stored, and beside what blocks with parts of k have summed.
-
-    Args:
-        tile: rows, columns of all products, and more that does not count.
-        limits: of the target.
-        chunk, lines: as of the parameters.
-        joined: columns that a block gets from all of these blocks, of all tiles at a time.
-        places: tiles that are staged at once, of groups that take turns.
-        moved: what is loaded and stored in chunks.
-        share: bytes that are loaded for each byte of the first operand.
-    """
-    room, stage = _room(tile, limits, chunk, joined, places, moved, lines, share)
-    return min(room // stage, MOST_STAGES)
-
-
-def _room(
-    tile: tuple[int, ...],
-    limits: Limits,
-    chunk: int,
-    joined: int,
-    places: int,
-    moved: Beside,
-    lines: int,
-    share: float,
-) -> tuple[int, int]:
-    """Bytes that are left for stages of the operands, and those of one; given as to `stages`."""
-    rows, columns = tile[:2]
-    chunks = CHUNK_STAGES * moved.size(rows, chunk, places) if chunk else 0
-    room = limits.block_shared - BARRIER_BYTES - chunks - rows * joined * SUM_BYTES
-    return room, math.ceil(rows * share + columns) * lines * DEPTH_BYTES
-
-
-def _chunks(columns: int, moved: Beside) -> list[int]:
-    """Columns that chunks may have, the most first: as many as a swizzle permutes, and fewer, for
-    where operands would have too few stages.
-
-    Args:
-        columns: that a block stores of a tile; 0 where nothing moves in chunks.
-    """
-    fitting = (c for c in CHUNKS if columns % c == 0 and c * moved.widest <= CHUNK_BYTES)
-    return list(fitting) if columns else [0]
 
 
 def _group(tiles: int) -> int:

@@ -15,7 +15,6 @@ from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.candidates import (
     CARRIED,
     FEW,
-    ONE_RESULT,
     candidates,
     few_columns,
     in_parts,
@@ -29,6 +28,7 @@ from warpsmith.schedulers.matmul.model import (
 )
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
+from warpsmith.schedulers.matmul.room import ONE_RESULT
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS

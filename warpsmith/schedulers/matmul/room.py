@@ -1,0 +1,102 @@
+"""Shared memory of a block: stages for the operands, and chunks of what is beside them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
+from warpsmith.targets.family import Limits
+
+FEWEST_STAGES = 4
+"""With fewer, products wait for loads."""
+
+BARRIER_BYTES = 1024
+"""Shared memory of a block that barriers and alignment take."""
+
+MOST_STAGES = 16
+
+CHUNKS = (64, 32, 16)
+CHUNK_BYTES = 128
+"""Columns that chunks of what is beside the operands may have, and the most bytes of them, which a
+swizzle permutes."""
+
+CHUNK_STAGES = 2
+"""Of the pipelines that load and store chunks, at least: memory that no stage of the operands fits
+into holds more that are loaded, so that those of a tile wait for nothing behind its product."""
+
+STORED_STAGES = (2,)
+"""Of the pipelines that store chunks."""
+
+ONE_RESULT = Beside(staged=("",), out=2, widest=2)
+"""One result of 16 bits, and nothing beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What shared memory holds of a tile.
+
+    Attributes:
+        tile: rows, and columns of all products.
+        limits: of the target.
+        moved: what is loaded and stored in chunks.
+        joined: columns that a block gets from all blocks with parts of k, of all tiles at a time.
+        places: tiles that are staged at once, of groups that take turns.
+        lines: as of the parameters.
+        share: bytes that are loaded for each byte of the first operand.
+    """
+
+    tile: tuple[int, int]
+    limits: Limits
+    moved: Beside = ONE_RESULT
+    joined: int = 0
+    places: int = 1
+    lines: int = 1
+    share: float = 1
+
+    @property
+    def stage(self) -> int:
+        """Bytes of the operands in one stage."""
+        rows, columns = self.tile
+        return math.ceil(rows * self.share + columns) * self.lines * DEPTH_BYTES
+
+    def left(self, chunk: int, stored: int) -> int:
+        """Bytes for stages of the operands, beside the fewest of chunks that are loaded, and so
+        many of those that are stored.
+        """
+        rows, moved = self.tile[0], self.moved
+        chunks = CHUNK_STAGES * moved.size(rows, chunk, 0) if chunk else 0
+        out = stored * self.places * rows * chunk * moved.out
+        taken = BARRIER_BYTES + chunks + out + rows * self.joined * SUM_BYTES
+        return self.limits.block_shared - taken
+
+    def stages(self, chunk: int, stored: int = CHUNK_STAGES) -> int:
+        """Stages for tiles of the operands."""
+        return min(self.left(chunk, stored) // self.stage, MOST_STAGES)
+
+    def best(self, columns: int, widest: int = CHUNKS[0]) -> tuple[int, int, int]:
+        """Columns of a chunk, stages of those that are stored, and of the operands: the most
+        columns that a swizzle permutes, or fewer, where operands would have too few stages.
+
+        Args:
+            columns: that a block stores of a tile; 0 where nothing moves in chunks.
+            widest: a chunk.
+        """
+        fitting = (c for c in CHUNKS if columns % c == 0 and c * self.moved.widest <= CHUNK_BYTES)
+        ways = [
+            (chunk, stored, self.stages(chunk, stored))
+            for chunk in (fitting if columns else (0,))
+            for stored in STORED_STAGES
+            if chunk <= widest
+        ]
+        return max(ways, key=lambda way: (min(way[2], FEWEST_STAGES), *way[:2]), default=(0, 0, 0))
+
+    def loaded(self, columns: int, chunk: int, stored: int, ahead: int) -> int:
+        """Stages of chunks that are loaded, of a tile of so many columns, where the operands have
+        some ahead.
+        """
+        more = (self.left(chunk, stored) - ahead * self.stage) // self.moved.loaded_size(
+            self.tile[0], chunk
+        )
+        return max(min(CHUNK_STAGES + more, columns // chunk), CHUNK_STAGES)
