@@ -25,6 +25,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from bench.ceilings import read_passes
 from bench.measure import in_processes
 from bench.products import PEER, Row, Turns, Way, beyond, failures, forced, ways_of
 from warpsmith import DataType, FusionDefinition, knobs
@@ -113,14 +114,14 @@ def measured(case: Case, ways: Sequence[Way], x: Any, weights: Any, rep_ms: floa
             turns.add("chosen" if number == 0 else f"other {number}", ours, **facts)
     if case.m == 1 and not case.mirrored:
         turns.add("one row", partial(ours, one_row=True))
-    return turns.timed(rep_ms)
+    return turns.timed(rep_ms, read_passes(case.bytes))
 
 
-def text(case: Case, row: Row, rate: float) -> str:
-    """A row as text; `rate` is the memory's, in bytes a microsecond."""
+def text(case: Case, row: Row) -> str:
+    """A row as text, with its share of the ceiling: passes that read as many bytes, and no more."""
     if "us" not in row:
         return f"{case.title}  {row['contender']:9} {row['failed']}"
-    share = 100 * case.bytes / row["us"] / rate
+    share = 100 * row["ceiling_us"] / row["us"]
     more = f" predicted {row['predicted']:6.1f}  {row['params']}" if "predicted" in row else ""
     return (
         f"{case.title}  {row['contender']:9} {row['us']:7.1f} us {row['ratio']:6.3f} "
@@ -147,6 +148,9 @@ def summary(rows: Sequence[Row]) -> int:
         for what, each in (("chosen", ratios), ("best of those timed", best)):
             mean = geometric_mean(each)
             print(f"{what}: geometric mean {mean:.3f} of cuBLAS, least {min(each):.3f}")
+        limits = [row["cublas_us"] / row["ceiling_us"] for row in chosen]
+        mean = geometric_mean(limits)
+        print(f"reading alone: geometric mean {mean:.3f} of cuBLAS, least {min(limits):.3f}")
     print(f"{len(wrong)} failed or wrong")
     return 1 if wrong else 0
 
@@ -172,8 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cases = [Case(m, n, k, given.few_columns) for n, k in weights for m in given.m]
     made = in_processes(compiled, ((case, given.all, target.name) for case in cases))
     print(f"{sum(len(w) for _, w in made)} kernels in {time.monotonic() - started:.1f} s")
-    rate = target.rates.memory
-    print(f"clusters at once: {target.clusters}\n     n      k    m  of {rate / 1e6:.2f} TB/s")
+    print(f"clusters at once: {target.clusters}\n     n      k    m  of reading alone")
     rows: list[Row] = []
     for case, ways in made:
         if time.monotonic() - started > given.seconds:
@@ -181,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         x, w = (torch.randn(r, case.k, device="cuda").bfloat16() for r in (case.m, case.n))
         found = measured(case, ways, x, w, given.rep_ms)
         for row in sorted(found, key=lambda row: row.get("us", math.inf)):
-            print(text(case, row, rate), flush=True)
+            print(text(case, row), flush=True)
         rows += found
         if given.json is not None:
             given.json.write_text(json.dumps(rows, indent=1))

@@ -27,7 +27,8 @@ from warpsmith.schedulers.rows import model
 from warpsmith.schedulers.rows.model import Work, predicted_us
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.predict import class_of
-from warpsmith.targets.hopper import H200
+from warpsmith.targets.hopper import H100, H200
+from warpsmith.targets.target import Target
 
 FITTED = re.compile(r"[A-Z_]+_(US|SHARE|TIMES|LOSS|INSTRUCTIONS)|SHARPNESS|INSTRUCTIONS")
 """Names of constants; others are sizes from which on something counts."""
@@ -43,13 +44,14 @@ class Problem:
     name: str
     work: Work
     us: Mapping[RowParams, float]
+    target: Target
 
     @property
     def taken(self) -> RowParams:
         """What is chosen, for as many rows as the class of the count has."""
-        rows = class_of(self.work.rows, H200)
+        rows = class_of(self.work.rows, self.target)
         work = replace(self.work, rows=rows)
-        return min(self.us, key=lambda shape: predicted_us(work, shape, H200))
+        return min(self.us, key=lambda shape: predicted_us(work, shape, self.target))
 
     @property
     def regret(self) -> float:
@@ -59,17 +61,17 @@ class Problem:
     def errors(self) -> list[float]:
         """Logarithms of what was predicted over what was measured."""
         pairs = self.us.items()
-        return [math.log(predicted_us(self.work, shape, H200) / us) for shape, us in pairs]
+        return [math.log(predicted_us(self.work, shape, self.target) / us) for shape, us in pairs]
 
 
-def read(paths: Sequence[Path]) -> list[Problem]:
+def read(paths: Sequence[Path], target: Target) -> list[Problem]:
     """All problems of which more than one shape was timed."""
     found = []
     for row in (row for path in paths for row in json.loads(path.read_text())):
         us = {RowParams(**shape): row["us"][name] for name, shape in row["shapes"].items()}
         if row["work"] and len(us) > 1:
             work = Work(**{**row["work"], "rows": row["shape"][0]})
-            found.append(Problem(f"{row['problem']} {row['dtype']}", work, us))
+            found.append(Problem(f"{row['problem']} {row['dtype']}", work, us, target))
     return found
 
 
@@ -128,10 +130,11 @@ def report(problems: Sequence[Problem]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("rows", type=Path, nargs="+", help="files of `bench.unseen`")
+    parser.add_argument("--target", default="h200", choices=("h100", "h200"), help="of the timings")
     parser.add_argument("--tries", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1, help="says the halves and the walk")
     asked = parser.parse_args()
-    problems = read(asked.rows)
+    problems = read(asked.rows, {"h100": H100, "h200": H200}[asked.target])
     random.Random(asked.seed).shuffle(problems)
     half = len(problems) // 2 if asked.tries else 0
     best = fitted(problems[:half], asked.tries, asked.seed) if half else constants()

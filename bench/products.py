@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -187,15 +187,22 @@ class Turns:
         else:
             row["failed"] = f"wrong: {row['error']:.3g} of what rounding allows"
 
-    def timed(self, rep_ms: float) -> list[Row]:
-        """All rows, with microseconds, cuBLAS's, and the ratio of both where there are any."""
+    def timed(
+        self, rep_ms: float, ceilings: Mapping[str, Callable[[], Any]] | None = None
+    ) -> list[Row]:
+        """All rows, with microseconds, cuBLAS's, and the ratio of both where there are any; and
+        what the fastest of the plain passes takes, which are timed in turn with them.
+        """
         from warpsmith.testing import do_bench_interleaved
 
-        times = do_bench_interleaved(self.calls, WARMUP_MS, rep_ms)
+        passes = ceilings or {}
+        times = do_bench_interleaved({**self.calls, **passes}, WARMUP_MS, rep_ms)
+        ceiling = {"ceiling_us": 1e3 * min(times[name] for name in passes)} if passes else {}
         for row in self.rows:
             ms = times.get(row["contender"])
             if ms is not None:
                 row |= {"us": 1e3 * ms, "cublas_us": 1e3 * times[PEER], "ratio": times[PEER] / ms}
+                row |= ceiling
         return self.rows
 
 

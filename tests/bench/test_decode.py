@@ -24,8 +24,20 @@ def test_contenders_are_of_different_kinds_and_the_best_comes_first(mirrored: bo
     assert ways[0][0].swapped is not mirrored
 
 
+TIMES = {"cublas_us": 1.0, "ceiling_us": 0.8}
+
+
 def row(contender: str, ratio: float, **more: Any) -> dict[str, Any]:
-    return {"n": 8, "k": 8, "m": 8, "contender": contender, "ratio": ratio, "us": 1.0, **more}
+    return {
+        "n": 8,
+        "k": 8,
+        "m": 8,
+        "contender": contender,
+        "ratio": ratio,
+        "us": 1.0,
+        **TIMES,
+        **more,
+    }
 
 
 def test_what_is_wrong_fails_and_a_better_choice_is_told(
@@ -36,9 +48,11 @@ def test_what_is_wrong_fails_and_a_better_choice_is_told(
     out = capsys.readouterr().out
     assert "chosen: geometric mean 1.100" in out
     assert "best of those timed: geometric mean 1.200" in out
+    assert "reading alone: geometric mean 1.250 of cuBLAS" in out
+    assert " 80 %" in decode.text(decode.Case(8, 8, 8), rows[0])
     wrong = {"n": 8, "k": 8, "m": 8, "contender": "other 2", "failed": "wrong: 9"}
     assert decode.summary([*rows, wrong]) == 1
-    assert "wrong: 9" in decode.text(decode.Case(8, 8, 8), wrong, 1e6)
+    assert "wrong: 9" in decode.text(decode.Case(8, 8, 8), wrong)
 
 
 def test_errors_beyond_rounding() -> None:

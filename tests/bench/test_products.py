@@ -51,7 +51,9 @@ def test_who_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ((products.PEER, 3.0), ("chosen", 0.5), ("next 1", 9.0)):
         turns.add(name, lambda value=value: lambda: torch.full((2,), value))  # type: ignore[misc]
     turns.add("next 2", lambda: 1 / 0)  # type: ignore[arg-type, return-value]
-    cublas, chosen, wrong, broken = turns.timed(1.0)
+    cublas, chosen, wrong, broken = turns.timed(1.0, {"read": lambda: None, "copy": lambda: None})
+    assert cublas["ceiling_us"] == 1000.0
+    assert "read" not in (row["contender"] for row in turns.rows)
     assert cublas["ratio"] == 1.0
     assert (chosen["us"], chosen["cublas_us"], chosen["ratio"]) == (2000.0, 1000.0, 0.5)
     assert (wrong["m"], wrong["failed"]) == (8, "wrong: 9 of what rounding allows")
