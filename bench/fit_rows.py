@@ -44,7 +44,7 @@ class Problem:
     name: str
     work: Work
     us: Mapping[RowParams, float]
-    target: Target
+    target: Target = H200
 
     @property
     def taken(self) -> RowParams:
