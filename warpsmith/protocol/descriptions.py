@@ -7,9 +7,10 @@ known to be over ranks above the actor's own clock, which no other stamp of it e
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.states import (
-    PENDING,
     ActorState,
     BarrierState,
     Clock,
@@ -19,9 +20,6 @@ from warpsmith.protocol.states import (
 
 Description = tuple[object, ...]
 """Two states whose descriptions are equal differ at most in what no rule looks at."""
-
-_BASE = PENDING << 1
-"""More than any stamp."""
 
 _Stamps = dict[int, int]
 """By actor."""
@@ -53,17 +51,14 @@ class _Collected:
 
     def description(self, met: list[frozenset[int]]) -> Description:
         sizes = [*map(len, self._stamps), *map(len, self._clocks)]
+        columns = zip(*filter(None, self._clocks), strict=True)
+        own = defaultdict[int, list[int]](list, enumerate(map(list, columns)))
         actors: list[int] = []
-        values: list[int] = []
         for stamps in filter(None, self._stamps):
             actors += stamps
-            values += stamps.values()
-        for clock in filter(None, self._clocks):
-            actors += range(len(clock))
-            values += clock
-        keys = [actor * _BASE + value for actor, value in zip(actors, values, strict=True)]
-        ranks = {key: rank for rank, key in enumerate(sorted(set(keys)))}
-        return met, sizes, actors, list(map(ranks.__getitem__, keys)), self._shape
+            for actor, stamp in stamps.items():
+                own[actor].append(stamp)
+        return met, sizes, actors, list(map(_ranks, own.values())), self._shape
 
     def barrier(self, barrier: BarrierState, actors: list[ActorState]) -> None:
         older, previous, current = barrier.older, barrier.previous, barrier.current
@@ -111,6 +106,12 @@ class _Collected:
         self._shape.append(frozenset(actor.unfenced))
         self._shape += map(tuple, actor.open)
         self._shape += map(tuple, actor.groups)
+
+
+def _ranks(stamps: list[int]) -> list[int]:
+    """The places of one actor's stamps in their order."""
+    places = {stamp: place for place, stamp in enumerate(sorted(set(stamps)))}
+    return list(map(places.__getitem__, stamps))
 
 
 def _has_bytes(phase: Phase) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
@@ -37,11 +38,13 @@ def shape_of(product: Matmul) -> Shape:
     """The shape of a product, whose operands may be copies of inputs."""
     root = product.output.root
     first = len(root) - 2
+    a, b = memory_of(product.a), memory_of(product.b)
     rows: list[int] = []
     for place in reversed(range(first)):
         if root[place].is_broadcast:
             continue
-        if not _is_row(product, place) or (rows and not _is_one(product, place, rows[0])):
+        is_row = _has(a, product.axes[0], place) and not _has(b, product.axes[1], place)
+        if not is_row or (rows and not _is_one(a, product.axes[0], place, rows[0])):
             break
         rows.insert(0, place)
     batches = tuple(place for place in range(first) if place not in rows)
@@ -94,7 +97,7 @@ def loads_of(operand: TensorView) -> tuple[tuple[TensorView, TensorView], ...]:
 
 def _loads(operand: TensorView) -> Iterator[tuple[TensorView, TensorView]]:
     """Tensors in global memory as large as an operand, each with the first of it on the way."""
-    seen: set[TensorView] = set()
+    dims, seen = operand.shape_axes, set[TensorView]()
     pending = [(operand, operand)]
     while pending:
         tensor, reader = pending.pop()
@@ -107,7 +110,7 @@ def _loads(operand: TensorView) -> Iterator[tuple[TensorView, TensorView]]:
         elif isinstance(definition, Pointwise) and tensor not in seen:
             seen.add(tensor)
             sources = tensor_inputs(definition)[::-1]
-            pending += [(source, tensor) for source in sources if _is_as_large(source, operand)]
+            pending += [(source, tensor) for source in sources if _is_as_large(source, dims)]
 
 
 def is_computed(operand: TensorView) -> bool:
@@ -119,23 +122,17 @@ def is_computed(operand: TensorView) -> bool:
     return not copied or any(is_computed(source) for source in tensor_inputs(definition))
 
 
-def _is_as_large(tensor: TensorView, operand: TensorView) -> bool:
-    pairs = zip(tensor.shape_axes, operand.shape_axes, strict=True)
+def _is_as_large(tensor: TensorView, dims: tuple[IterDomain, ...]) -> bool:
+    pairs = zip(tensor.shape_axes, dims, strict=True)
     return all(other.is_broadcast or not axis.is_broadcast for axis, other in pairs)
 
 
-def _is_row(product: Matmul, place: int) -> bool:
-    """Whether `a` has the dimension, and `b` has not."""
-    return _has(product.a, product.axes[0], place) and not _has(product.b, product.axes[1], place)
+def _has(memory: TensorView, axes: tuple[int, ...], place: int) -> bool:
+    return place in axes and not memory.shape_axes[axes.index(place)].is_broadcast
 
 
-def _has(operand: TensorView, axes: tuple[int, ...], place: int) -> bool:
-    return place in axes and not memory_of(operand).shape_axes[axes.index(place)].is_broadcast
-
-
-def _is_one(product: Matmul, slow: int, fast: int) -> bool:
-    """Whether two dimensions of `a` lie in memory as one."""
-    memory, axes = memory_of(product.a), product.axes[0]
+def _is_one(memory: TensorView, axes: tuple[int, ...], slow: int, fast: int) -> bool:
+    """Whether two dimensions of an operand lie in memory as one."""
     order = memory.concrete_order()
     outer, inner = axes.index(slow), axes.index(fast)
     follows = order.index(inner) == order.index(outer) + 1
