@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 
 from warpsmith.ir.domains import IterDomain, Split, Transform
 from warpsmith.ir.graph import Graph
@@ -232,5 +233,10 @@ _WRITTEN = {"arguments"}  # by the user, for printing
 
 def _details(operation: Operation) -> Key:
     """What an operation is besides its operands and results."""
-    names = (f.name for f in fields(operation))
-    return tuple(getattr(operation, n) for n in names if n not in _OPERANDS | _SCALARS | _WRITTEN)
+    return tuple([getattr(operation, name) for name in _told(type(operation))])
+
+
+@lru_cache(maxsize=64)
+def _told(kind: type[Operation]) -> tuple[str, ...]:
+    names = (each.name for each in fields(kind))
+    return tuple(name for name in names if name not in _OPERANDS | _SCALARS | _WRITTEN)
