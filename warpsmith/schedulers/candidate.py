@@ -73,8 +73,11 @@ VECTORS = PointwiseParams | ReductionParams | RowParams | OuterPersistentParams 
 
 def without_full_passes(params: Params) -> Params:
     """The parameters with predicates on all passes over a row that threads load themselves. Loads
-    then stand in one row, and are all under way at once; that is faster, unless it spills.
+    then stand in one row, and are all under way at once; that is faster, unless it spills, or
+    several inputs are loaded: then the compiler has too few predicates, and loads wait for uses.
     """
+    if isinstance(params, PartsParams | OuterPersistentParams) and params.masked:
+        return params
     if isinstance(params, PartsParams):
         return replace(params, full=0, full_outer=0)
     if isinstance(params, RowParams | OuterPersistentParams):

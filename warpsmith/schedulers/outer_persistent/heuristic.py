@@ -7,6 +7,7 @@ rows are that a block reads. `shapes.time_us` puts these together; the fastest s
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -28,6 +29,14 @@ from warpsmith.schedulers.rows.rows import Rows
 
 MOST_REGISTERS = 232
 """Registers that a thread may need by the count of `shapes`, which errs by some twenty."""
+
+MOST_GUARDED = 24
+"""Accesses of a thread with a predicate each up to which all of them are under way at once, of one
+input: of more, and of several inputs, NVRTC 13.0 has loads wait for what uses others. Backward of
+group norm at 134x160x47x47 then took three times as long as a copy (one H100, 2026-11-26)."""
+
+NARROW_LOSS = 0.03
+"""Of a time, for each halving of the vectors: twice the loads, and their addresses. An estimate."""
 
 CLUSTER_GAIN = 0.9
 """Blocks exchange what they reduce where that makes the predicted time shorter than this share."""
@@ -57,6 +66,7 @@ class Columns(Rows):
             loaded=self.loaded,
             stored=self.stored,
             widest=max((c.memory.dtype.size for c in self.full), default=4),
+            inputs=len(self.loads),
             sums=len(self.sums),
             sms=problem.target.sm_count,
             bytes_per_us=COPY_SHARE * problem.target.rates.memory,
@@ -86,7 +96,9 @@ def choose(columns: Columns, problem: Problem) -> OuterPersistentParams:
     best = _best(columns, problem)
     assert best is not None, "sizes are supported where this is asked"
     _, params = best
-    return replace(params, vectorized=columns.run.vectorized(problem, params.vector))
+    names, inputs = columns.run.vectorized(problem, params.vector), len(columns.loads)
+    many = inputs > 1 or params.unroll > MOST_GUARDED
+    return replace(params, vectorized=names, masked=many)
 
 
 Found = tuple[tuple[float, ...], OuterPersistentParams]
@@ -106,7 +118,7 @@ def _best(columns: Columns, problem: Problem) -> Found | None:
 def _fastest(columns: Columns, problem: Problem, cluster: int) -> Found | None:
     work = columns.work(problem)
     best: Found | None = None
-    vector = columns.run.vector(problem)
+    vector = widest = columns.run.vector(problem)
     while vector:
         ways = [
             (number + late, late, choice.again, size, aside, choice.passing)
@@ -122,7 +134,8 @@ def _fastest(columns: Columns, problem: Problem, cluster: int) -> Found | None:
                 if needed > MOST_REGISTERS or not blocks:
                     continue
                 covered = shape.unroll * shape.block_y
-                time = time_us(work, shape, blocks)
+                halved = math.log2(widest / shape.vector)
+                time = time_us(work, shape, blocks) * (1 + NARROW_LOSS * halved)
                 merit = (time, rank, -vector, covered, shape.threads)
                 if best is None or merit < best[0]:
                     kept = replace(shape, blocks_per_sm=blocks, reload_weights=late, again=again)

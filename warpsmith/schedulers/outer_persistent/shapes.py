@@ -15,6 +15,10 @@ FIXED_REGISTERS = 18
 each of its columns' results and one for two accesses. Found with NVRTC 13.0, as those below
 (tests/schedulers/test_outer_persistent_registers.py)."""
 
+LAST_GUARDED, ALL_GUARDED = (1.0, 1.4), (2.0, 4.0)
+"""Registers for each one that elements stay in, of one input and of several: where the last access
+has a predicate, and where all have."""
+
 AGAIN_REGISTERS = 24
 """More of them where costly values are computed again, which the compiler does for several at
 once."""
@@ -36,20 +40,24 @@ LEAST_ROWS = 128
 SECTOR_BYTES = 32
 """Bytes of a row that memory gives at least; narrower pieces would be read twice."""
 
-PIECES = ((128, 1.0), (64, 0.95), (SECTOR_BYTES, 0.85), (0, 0.5))
-"""Bytes of a row that a block reads, and what is left of the rate where it reads so few. An
-estimate: DRAM gives 64 bytes at once, and pages open for neighbours."""
+PIECES = ((128, 1.0), (64, 0.9), (SECTOR_BYTES, 0.7), (0, 0.5))
+"""Bytes of a row that a block reads, and what is left of the rate where it reads so few: medians of
+33 norms of images whose accesses need no predicates (one H100, 2026-11-26)."""
 
 COPY_SHARE = 0.889017
 """Of the memory's rate, what a copy reaches (one H200, 2026-11-21)."""
+
+MOST_OF_ONE = 1.6
+"""Of its share of the memory's rate, what one multiprocessor gets where others have no block. An
+estimate."""
 
 MOST_HIDING = 2
 ROUND_US = 2.0
 """What a block takes besides moving bytes: latencies of its loads, reductions and stores. An
 estimate, halved where two blocks or more share a multiprocessor."""
 
-APART_SHARE, APART_US = 0.93, 5.0
-"""What two kernels reach of the copy rate (docs/benchmarks.md), and what they take besides."""
+APART_SHARE, APART_US = 0.93, 12.0
+"""What two kernels reach of the copy rate, and what they take besides (one H100, 2026-11-26)."""
 
 EXCHANGE_US = 0.5
 """What exchanges add to that for each doubling of a cluster's blocks. An estimate."""
@@ -65,6 +73,7 @@ class Work:
         loaded: bytes of inputs of full size, for each element.
         stored: bytes of outputs of full size, for each element.
         widest: bytes of the widest such element.
+        inputs: how many inputs of full size there are.
         sums: how many reductions there are.
         sms: multiprocessors.
         bytes_per_us: what a copy reads and writes.
@@ -75,6 +84,7 @@ class Work:
     loaded: int
     stored: int
     widest: int
+    inputs: int
     sums: int
     sms: int
     bytes_per_us: float
@@ -100,6 +110,7 @@ class OuterPersistentParams:
             they are needed, not at the start.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
+        masked: the last access has a branch of its own, and no other a predicate.
     """
 
     vector: int
@@ -114,6 +125,7 @@ class OuterPersistentParams:
     again: bool = False
     vectorized: tuple[str, ...] = ()
     full: int = 0
+    masked: bool = False
 
     @property
     def threads(self) -> int:
@@ -179,7 +191,8 @@ def time_us(work: Work, shape: OuterPersistentParams, blocks_per_sm: int) -> flo
     piece = shape.wide * work.widest if shape.wide < work.width else PIECES[0][0]
     share = next(share for least, share in PIECES if piece >= least)
     warps = together * max(1, shape.threads // 32)
-    busy = share * min(1.0, held / ENOUGH_BYTES, warps / ENOUGH_WARPS)
+    alone = MOST_OF_ONE * min(at_once, work.sms) / work.sms
+    busy = share * min(1.0, alone, held / ENOUGH_BYTES, warps / ENOUGH_WARPS)
     moved = work.length * work.width * (work.loaded + work.stored) / work.bytes_per_us
     rounds = -(-blocks // (blocks_per_sm * work.sms))
     wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
@@ -197,7 +210,8 @@ def registers(
 ) -> int:
     """Of a thread: what stays, results, a vector of floats being computed, and the rest.
 
-    Under predicates, the compiler keeps widened values as well.
+    Where every access has a predicate, the compiler keeps widened values as well, and where the
+    last one alone has, some of what it makes of several inputs.
 
     Args:
         size: bytes that each element stays in.
@@ -206,13 +220,15 @@ def registers(
             early all the same.
         again: costly values are computed again.
     """
-    stay = -(-shape.unroll * shape.vector * size // 4)
-    guarded = not (shape.even and shape.exact)
+    stay = shape.unroll * shape.vector * size / 4
+    if not (shape.exact and shape.even):
+        one, several = LAST_GUARDED if shape.full else ALL_GUARDED
+        stay *= one if work.inputs == 1 else several
     work_on = (2 + work.sums) * shape.vector + -(-shape.vector * beside // 4) + shape.unroll // 2
     special = shape.unroll * passing // 2 + (AGAIN_REGISTERS if again else 0)
     if shape.cluster > 1:
         special += CLUSTER_REGISTERS + shape.unroll // 2
-    return (2 if guarded else 1) * stay + work_on + special + FIXED_REGISTERS
+    return math.ceil(stay) + work_on + special + FIXED_REGISTERS
 
 
 def blocks_per_sm(registers_each: int, threads: int, limits: Limits) -> int:

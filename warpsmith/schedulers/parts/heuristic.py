@@ -11,7 +11,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
-from warpsmith.schedulers.outer_persistent.heuristic import CLUSTER_GAIN
+from warpsmith.schedulers.outer_persistent.heuristic import CLUSTER_GAIN, MOST_GUARDED, NARROW_LOSS
 from warpsmith.schedulers.outer_persistent.shapes import (
     AGAIN_REGISTERS,
     COPY_SHARE,
@@ -24,9 +24,14 @@ from warpsmith.schedulers.reduction.applicability import pattern
 from warpsmith.schedulers.rows.resident import Choice
 from warpsmith.schedulers.rows.rows import Rows
 
-MOST_PIECE = 512
-"""Bytes of a piece of a row, where no sums of parts are wanted for themselves: with more, threads
-of a warp have one piece at a time all the same."""
+WIDE_ACCESS, MOST_PIECE = 8, 200
+"""Bytes of an access from which on rows of which no parts are summed are faster as rows in pieces
+(`schedulers/rows`), unless pieces that tell parts apart have no more bytes than that: one H100,
+2026-11-26, 24 norms of 7x7 to 28x28 pixels."""
+
+RAGGED = 1.5
+"""Times as long where each pass along the slower level has a branch for what is left of the faster.
+An estimate, from the order of loads in machine code."""
 
 MOST_REGISTERS = 200
 """Registers that a thread may need by the count of `shapes`."""
@@ -85,10 +90,10 @@ class Parts(Rows):
         dimension that was split for it.
         """
         found = find_inner_run(self.domains, self.inner, self.caches)
-        split = tuple(c for c in self.caches if c not in found.walkers and self._splits(c))
+        split = tuple(c for c in self.caches if c not in found.walkers and self.splits(c))
         return replace(found, walkers=(*found.walkers, *split))
 
-    def _splits(self, cached: Cached) -> bool:
+    def splits(self, cached: Cached) -> bool:
         """Whether a tensor's fastest dimension is one whose parts are all of the faster level."""
         if len(self.inner) > 1 or fastest(self.domains, cached) is None:
             return False
@@ -146,13 +151,13 @@ class Parts(Rows):
     def aside(self) -> int:
         """Bytes of inputs of parts, for each of them."""
         full = {cached.register for cached in self.full}
-        axes = self.levels.parts
+        levels = self.levels
+        wanted = levels.kept | levels.parts | levels.inside
+        beside = (c for c in self.caches if c.load and c.register not in full)
         return sum(
             c.memory.dtype.size
-            for c in self.caches
-            if c.load
-            and c.register not in full
-            and not axes.isdisjoint(self._groups(c.register.root))
+            for c in beside
+            if not levels.parts.isdisjoint(in_memory(self.domains, _as_it_lies(c), wanted))
         )
 
 
@@ -168,13 +173,22 @@ def unsupported_sizes(parts: Parts, problem: Problem) -> str:
     work = parts.work(problem)
     if work.length == 0 or work.rows == 0:
         return "its rows are empty"
-    pieces = work.inner * work.widest
-    if parts.parts_inside and not work.apart and pieces > MOST_PIECE:
-        return f"pieces of {pieces} bytes are long enough for threads to walk one by one"
+    if reason := _rather_as_rows(parts, work, problem):
+        return reason
     if _best(parts, problem) is None:
         most = problem.target.runs(CLUSTERS)[-1]
         return f"rows of {work.length} elements do not fit in the registers of {most} blocks"
     return ""
+
+
+def _rather_as_rows(parts: Parts, work: Work, problem: Problem) -> str:
+    """Why threads had better walk rows as they lie; empty where they had not."""
+    if work.apart or any(map(parts.splits, parts.loads)):
+        return ""
+    access = parts.run.vector(problem) * work.widest
+    if access < WIDE_ACCESS or (parts.parts_inside and work.inner * work.widest <= MOST_PIECE):
+        return ""
+    return f"rows in pieces are as fast by accesses of {access} bytes"
 
 
 def choose(parts: Parts, problem: Problem) -> PartsParams:
@@ -182,7 +196,9 @@ def choose(parts: Parts, problem: Problem) -> PartsParams:
     best = _best(parts, problem)
     assert best is not None, "sizes are supported where this is asked"
     _, params = best
-    return replace(params, vectorized=parts.run.vectorized(problem, params.vector))
+    names, inputs = parts.run.vectorized(problem, params.vector), len(parts.loads)
+    many = inputs > 1 or params.passes * params.unroll > MOST_GUARDED
+    return replace(params, vectorized=names, masked=many)
 
 
 Found = tuple[tuple[float, ...], PartsParams]
@@ -212,11 +228,12 @@ def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:
 
 def _of_width(parts: Parts, problem: Problem, cluster: int, vector: int) -> Found | None:
     work, limits = parts.work(problem, cluster), problem.target.family.limits
+    narrow = 1 + NARROW_LOSS * math.log2(parts.run.vector(problem) / vector)
     best: Found | None = None
     ways = [
-        (choice.again, late, choice.bytes_per_element(vector), 0 if late else parts.aside)
+        (choice.again, late, choice.bytes_per_element(vector), parts.aside / (2 if late else 1))
         for choice in parts.ways
-        for late in ((False, True) if parts.aside else (False,))
+        for late in ((False, True) if parts.aside and not parts.parts_inside else (False,))
     ]
     for shape in shapes(work, vector, cluster, parts_inside=parts.parts_inside):
         for rank, (again, late, size, beside) in enumerate(ways):
@@ -225,7 +242,9 @@ def _of_width(parts: Parts, problem: Problem, cluster: int, vector: int) -> Foun
             blocks = blocks_per_sm(needed, shape.threads, limits)
             if needed > MOST_REGISTERS or not blocks:
                 continue
-            time = time_us(work, shape, blocks)
+            apart = not shape.exact and shape.unroll > 1 and shape.passes > 1
+            ragged = RAGGED if apart else 1.0
+            time = time_us(work, shape, blocks) * narrow * ragged
             covered = shape.cluster * shape.block_z * shape.passes * shape.block_x * shape.unroll
             merit = (time, rank, -vector, covered * vector, -shape.block_x, shape.threads)
             if best is None or merit < best[0]:

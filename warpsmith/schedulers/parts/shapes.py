@@ -11,6 +11,7 @@ from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS, powe
 from warpsmith.schedulers.outer_persistent.shapes import (
     EXCHANGE_US,
     MOST_HIDING,
+    MOST_OF_ONE,
     PIECES,
     ROUND_US,
     SECTOR_BYTES,
@@ -36,6 +37,11 @@ MOST_SIDE_BY_SIDE = 32
 
 LEAST_SHARED = 2048
 """Elements of a row that blocks of a cluster share at least."""
+
+NARROWEST, LINE_BYTES, MOST_LINES = 4, 128, 65536
+"""Accesses of fewer bytes, each of a warp with a line of its own: of several inputs, with more
+bytes of lines under way than that, norms backward of 16-bit images take as much longer (at 92 KB
+47 % of the ceiling, at 63 KB 78 %; one H100, 2026-11-26)."""
 
 L2_RATE = 1.7
 """Of the memory's rate, what the L2 gives: it holds sectors of which neighbours need the rest. An
@@ -108,6 +114,7 @@ class PartsParams:
         reload_weights: inputs that rows share are loaded when they are needed.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
+        masked: the last pass of each level has a branch of its own, and no other pass a predicate.
     """
 
     parts_inside: bool
@@ -126,6 +133,7 @@ class PartsParams:
     reload_weights: bool = False
     again: bool = False
     vectorized: tuple[str, ...] = ()
+    masked: bool = False
 
     @property
     def threads(self) -> int:
@@ -210,14 +218,19 @@ def time_us(work: Work, shape: PartsParams, blocks_per_sm: int) -> float:
         piece = work.inner * shape.block_y * work.widest
     share = next(share for least, share in PIECES if piece >= least)
     share = min(share, L2_RATE * piece / SECTOR_BYTES)
-    busy = share * min(1.0, held / ENOUGH_BYTES, together * shape.threads / 32 / ENOUGH_WARPS)
+    alone = MOST_OF_ONE * min(at_once, work.sms) / work.sms
+    warps, crowd = together * shape.threads / 32, 1.0
+    if shape.vector * work.widest < NARROWEST and work.inputs > 1:
+        lines = warps * shape.passes * shape.unroll * work.inputs * LINE_BYTES
+        held, crowd = max(held, lines), max(1.0, lines / MOST_LINES)
+    busy = share * min(1.0, alone, held / ENOUGH_BYTES, warps / ENOUGH_WARPS) / crowd
     moved = work.length * work.rows * (work.loaded + work.stored) / work.bytes_per_us
     rounds = -(-blocks // (blocks_per_sm * work.sms))
     wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
     return moved / busy + rounds * wait / min(together, MOST_HIDING)
 
 
-def registers(work: Work, shape: PartsParams, size: int, beside: int, *, again: int) -> int:
+def registers(work: Work, shape: PartsParams, size: int, beside: float, *, again: int) -> int:
     """Of a thread: what stays, the sums of its parts, a vector of floats, and the rest.
 
     Args:
@@ -226,9 +239,8 @@ def registers(work: Work, shape: PartsParams, size: int, beside: int, *, again: 
         again: registers more, where costly values are computed again.
     """
     stay = shape.elements * size / 4 * (SEVERAL_INPUTS if work.inputs > 1 else ONE_INPUT)
-    sums = shape.unroll * shape.vector if shape.parts_inside else shape.passes
-    if not work.apart:
-        sums = shape.vector
-    results = 2 * work.sums * sums + -(-sums * beside // 4)
+    parts = shape.unroll * shape.vector if shape.parts_inside else shape.passes
+    results = 2 * work.sums * (parts if work.apart else shape.vector)
     shared = CLUSTER_REGISTERS if shape.cluster > 1 else 0
-    return math.ceil(stay) + results + 2 * shape.vector + shared + again + FIXED_REGISTERS
+    needed = math.ceil(stay) + results + math.ceil(parts * beside / 4)
+    return needed + 2 * shape.vector + shared + again + FIXED_REGISTERS

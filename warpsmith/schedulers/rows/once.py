@@ -22,6 +22,11 @@ BLOCK_THREADS = 128
 SHORT_VECTORS = 128
 """Rows of up to this many vectors may be reduced by the lanes of one warp, without barriers."""
 
+SHORT_NARROW = 320
+"""The same where accesses are narrow and rows lie in one piece: a block for each such row has too
+little on its way (instance norms of 13x13 and 17x17 pixels took twice as long as a copy; one H100,
+2026-11-26)."""
+
 BYTES_IN_FLIGHT = 64
 """Bytes that a thread of a short row loads before it uses the first, and one that has narrow
 accesses: 1024 threads of a multiprocessor then have 64 KB in flight, twice what saturates the
@@ -177,7 +182,7 @@ def _spread(
     accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
     line = max(1, LINE_BYTES // (vector * widest))
     for block_x, unroll in _blocks(row, accesses, line):
-        lanes = block_x <= 32 and row.vectors <= SHORT_VECTORS
+        lanes = block_x <= 32 and row.vectors <= row.short
         exact = block_x * unroll == row.vectors
         most = accesses if vector > 1 else min(accesses, MOST_SINGLES)
         single = not lanes or (vector > 1 and row.narrow and not exact)
@@ -248,6 +253,12 @@ class _Row:
         return BLOCK_THREADS if self.clustered else 32
 
     @property
+    def short(self) -> int:
+        """Vectors up to which the lanes of a warp may have it."""
+        alone = self.narrow and not (self.in_pieces or self.clustered)
+        return SHORT_NARROW if alone else SHORT_VECTORS
+
+    @property
     def widens(self) -> bool:
         """Whether the compiler keeps some elements widened for costly operations."""
         return self.costly and self.size < 4
@@ -297,7 +308,7 @@ def _blocks(row: _Row, accesses: int, line: int) -> Iterator[tuple[int, int]]:
     Short rows take the lanes of a warp, or as few of them as read a `line` of vectors at once. Long
     ones take whole warps. Where they lie in pieces a thread has about `accesses`.
     """
-    if row.vectors <= SHORT_VECTORS:
+    if row.vectors <= row.short:
         lanes = 1
         while (
             lanes < 32 and lanes < row.vectors and (lanes < line or lanes * accesses < row.vectors)
@@ -306,7 +317,7 @@ def _blocks(row: _Row, accesses: int, line: int) -> Iterator[tuple[int, int]]:
         unroll = -(-row.vectors // lanes)
         if row.fits(lanes, unroll):
             yield lanes, unroll
-    if row.narrow and row.vectors <= SHORT_VECTORS:
+    if row.narrow and row.vectors <= row.short:
         return
     yield from _in_pieces(row, accesses) if row.in_pieces else _all_warps(row)
 
