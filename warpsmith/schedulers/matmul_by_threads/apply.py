@@ -64,8 +64,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     """
     product, swapped = product_of(fusion), params.swapped
     by_warps = isinstance(params.tile, WarpTile)
-    if params.ahead:  # others take registers for what is on its way
-        fusion.blocks_per_sm = params.tile.blocks_per_sm
+    fusion.blocks_per_sm = params.tile.blocks_per_sm
     if by_warps and swapped:  # tensor cores take the rows from the first operand
         product, swapped = swap_operands(fusion, product), False
     shape = shape_of(product, swapped=swapped)
@@ -109,6 +108,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     for tile, reads in zip(tiles, params.reads, strict=True):
         if reads.ahead:
             _run_ahead(tile, reads, params.tile.stages)
+    for register in loads if params.tile.pairs > 1 else ():
+        if register.memory is MemoryType.local and _turns(register, laid):
+            circular_buffer(register, 2)
 
 
 def _read_back(copy: TensorView, laid: Laid, side: int, params: MatmulByThreadsParams) -> None:
@@ -125,6 +127,12 @@ def _read_back(copy: TensorView, laid: Laid, side: int, params: MatmulByThreadsP
 def _run_ahead(tile: TensorView, reads: Reads, stages: int) -> None:
     """Stages of a tile. Who asks the TMA unit waits for all readers of one, so not of the last."""
     circular_buffer(tile, stages, max(1, stages - 1 - reads.carrier.is_tma))
+
+
+def _turns(register: TensorView, laid: Laid) -> bool:
+    """Whether what is loaded for an operand is another for each tile along the summed dimension."""
+    place = len(laid.outer) - 1
+    return register.compute_at > place and not register.loop[place].is_broadcast
 
 
 def _deal_out(laid: Laid, read: Sequence[TensorView], results: Sequence[TensorView]) -> None:
