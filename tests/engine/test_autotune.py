@@ -94,6 +94,22 @@ def test_the_fastest_of_a_few_is_taken_and_timed_once(
     assert program.explain().count("    class ") == 2, "the model's and the winner's"
 
 
+def test_blocks_that_share_a_product_of_floats_are_told_how_many(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    with warpsmith.FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True, warpsmith.DataType.Float) for _ in range(2))
+        fd.add_output(fd.ops.linear(a, b))
+    wound(monkeypatch, 1)
+    given = [np.zeros((rows, 2000), np.float32) for rows in (40, 50)]
+    program = Executable(fd.fusion)
+    program.run(given)
+    (launch,) = program.plan_for(given).launches
+    assert launch.params == device.runs[1][0] != device.runs[0][0]
+    assert launch.params.shared  # type: ignore[union-attr]
+    assert launch.grid[1] > 1
+
+
 def test_winners_are_kept_for_other_processes_and_like_sizes(
     monkeypatch: pytest.MonkeyPatch, device: Device
 ) -> None:

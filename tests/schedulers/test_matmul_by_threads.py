@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -29,6 +30,7 @@ from warpsmith.schedulers.matmul_by_threads import applicability, heuristic
 from warpsmith.schedulers.matmul_by_threads.tiles import (
     DEEP,
     FLAT,
+    LARGE,
     MEDIUM,
     OF_WORDS,
     SHORT,
@@ -98,6 +100,11 @@ TALLEST = [tile for tile in OF_WORDS if tile.takes_lines]
 LAYOUTS = ("kk", "kn", "mk", "mn")
 
 
+def only(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
+    """Let one of the tiles of words be what is chosen."""
+    monkeypatch.setattr(heuristic, "OF_WORDS", (tile,))
+
+
 @pytest.mark.few(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("tile", OF_WORDS)
@@ -106,12 +113,7 @@ def test_every_tile_of_words_is_right_in_every_layout(
     monkeypatch: pytest.MonkeyPatch, tile: Tile, layout: str, size: tuple[int, int, int]
 ) -> None:
     """By the TMA unit where rows begin at multiples of 16 bytes, else by `cp.async`."""
-    ranked = heuristic.ranked
-    monkeypatch.setattr(
-        heuristic,
-        "choose",
-        lambda *args: next(params for params, _ in ranked(*args) if params.tile == tile),
-    )
+    only(monkeypatch, tile)
     m, n, k = size
     random = np.random.default_rng([m, n, k])
     a = random.integers(-8, 9, (m, k)).astype(np.float32)
@@ -128,6 +130,34 @@ def test_every_tile_of_words_is_right_in_every_layout(
     assert ("by TMA" in fd.explain()) is (
         size[2] % 4 == 0 and tile.pairs > 1 and (layout != "kk" or tile in TALLEST)
     )
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("tile", [WIDE, LARGE, SQUARE])
+@pytest.mark.parametrize("size", [(60, 132, 80), (61, 131, 41)])
+def test_what_an_operand_is_computed_from_is_loaded_a_tile_ahead(
+    monkeypatch: pytest.MonkeyPatch, tile: Tile, size: tuple[int, int, int]
+) -> None:
+    """To registers; what is one value for each row is not."""
+    only(monkeypatch, tile)
+    m, n, k = size
+    whole = [torch.randint(-4, 5, shape) for shape in ((m, k), (m, k), (m, 1), (n, k))]
+    given_ = [x.to(torch.bfloat16 if at < 2 else torch.float) for at, x in enumerate(whole)]
+
+    @warpsmith.fuse
+    def fused(a: Any, b: Any, scale: Any, weight: Any) -> Any:
+        return ops.linear(ops.cast(ops.relu(a) * b, FLOAT) * scale, weight)
+
+    with knobs.scope(device="sim"):
+        result = fused(*given_)
+        compiled = fused.lower(*given_).compile()
+        assert compiled.verify(schedules=2).verdict == "clean"
+    a, b, scale, weight = (x.float() for x in whole)
+    assert torch.equal(result, a.relu() * b * scale @ weight.T)
+    assert "1 kernel\n" in compiled.explain()
+    assert re.search(r"\bT\d+: bfloat16\[\d+\] local", compiled.asm["kernel"])
+    first = compiled.asm["kernel"].split("synchronize")[0]
+    assert "= T0[" in first.split("for i0 <")[0], "the first tile is loaded before the loop"
 
 
 @pytest.mark.parametrize("splits", [1, 3])

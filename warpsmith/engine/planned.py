@@ -141,7 +141,8 @@ class PlannedSegment:
         key = ("chosen", frozenset(values), frozenset(problem.alignment.items()), asked, favourite)
         found = self.launches.get(key)
         if found is None and favourite is not None:
-            found = self.launches.put(key, (dict(candidate.alternatives(problem))[favourite], {}))
+            params = dict(candidate.alternatives(problem))[favourite]
+            found = self.launches.put(key, (params, candidate.symbols(params, problem)))
         elif found is None:
             found = self.launches.put(key, candidate.choose(problem))
         chosen = cast("tuple[Params, dict[str, int]]", found)
@@ -149,7 +150,8 @@ class PlannedSegment:
         if not few or self._refused.get(chosen[0]) is None:
             return chosen
         others = (params for _, params in candidate.alternatives(problem))
-        return next(((p, {}) for p in others if self._refused.get(p) is None), chosen)
+        left = next((p for p in others if self._refused.get(p) is None), None)
+        return chosen if left is None else (left, candidate.symbols(left, problem))
 
     def favour(self, problem: Problem, name: str) -> None:
         """Let one of the candidate's alternatives be chosen for a call that is autotuned."""

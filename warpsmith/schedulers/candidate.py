@@ -250,6 +250,8 @@ class Candidate:
             )
         if self.scheduler == "matmul":
             return matmul_words.compared(matmul_heuristic.works_of(self.fusion, problem), problem)
+        if self.scheduler == "matmul_by_threads":
+            return tuple((p.words, us) for p, us in self._by_threads(problem) if us)
         if self.scheduler == "scan":
             shared = scan_heuristic.candidates(self.fusion, self.domains, self.caches, problem)
             return tuple((params.words, us) for params, us in shared)
@@ -262,10 +264,15 @@ class Candidate:
         if self.scheduler == "matmul":
             ranked = matmul_heuristic.ranked(self.fusion, problem)
             return tuple((matmul_words.shortly(p), p) for p, _ in ranked)
+        if self.scheduler == "matmul_by_threads":
+            return tuple((p.words, p) for p, _ in self._by_threads(problem))
         if self.scheduler == "scan":
             found = scan_heuristic.candidates(self.fusion, self.domains, self.caches, problem)
             return tuple((p.words, p) for p, _ in sorted(found, key=lambda each: each[1]))
         return ()
+
+    def _by_threads(self, problem: Problem) -> list[tuple[MatmulByThreadsParams, float]]:
+        return threads_heuristic.ranked(self.fusion, self.domains, self.caches, problem)
 
     def advice(self, problem: Problem) -> tuple[str, ...]:
         """What keeps a call from a faster path, and what its user could change."""

@@ -64,8 +64,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
     """
     product, swapped = product_of(fusion), params.swapped
     by_warps = isinstance(params.tile, WarpTile)
-    if params.ahead:  # others take registers for what is on its way
-        fusion.blocks_per_sm = params.tile.blocks_per_sm
+    fusion.blocks_per_sm = params.tile.blocks_per_sm
     if by_warps and swapped:  # tensor cores take the rows from the first operand
         product, swapped = swap_operands(fusion, product), False
     shape = shape_of(product, swapped=swapped)
@@ -80,7 +79,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
         operand if reads.ahead else _shared(operand, sums, convert=not by_warps)
         for operand, reads in zip(operands, params.reads, strict=True)
     ]
-    for tile, side, reads, own in zip(
+    for tile, before, reads, own in zip(
         tiles, leading, params.reads, (laid.rows, laid.columns), strict=True
     ):
         if reads.ahead:
@@ -89,20 +88,14 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
         _load(tile, laid, own, reads, params.tile)
         if reads.ahead:
             continue
-        sources = list({**side, **dict.fromkeys(fusion.producers(tile))})
+        sources = list({**before, **dict.fromkeys(fusion.producers(tile))})
         transform_like(tile, sources)
         parallelize_like(tile, selected_tensors=sources)
     read = [cache_after(tile, [sums]) for tile in tiles]
     transform_like(sums, [*read, *rest])
     parallelize_like(sums, selected_tensors=[*read, *rest])
     for side, copy in enumerate(read):
-        mine, others, along = laid.places[side], laid.places[1 - side], params.reads[side].lines
-        last = laid.steps if along else mine[-1] if mine else None
-        vector = integers.ONE if last is None else sums.loop[last].extent
-        kept = [place for place in range(len(copy.loop)) if place not in {*others, last}]
-        copy.loop = [copy.loop[place] for place in (*kept, *([] if last is None else [last]))]
-        if integers.constant(vector) != 1 and not by_warps:
-            parallelize(copy, -1, ParallelType.vectorize)
+        _read_back(copy, laid, side, params)
     if by_warps:
         _deal_out(laid, read, [*rest, product.output])
     vectorize(caches, params.vectorized)
@@ -114,9 +107,32 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
         inline_at(sums, inside, best_effort=True, selected_tensors=[copy])
     for tile, reads in zip(tiles, params.reads, strict=True):
         if reads.ahead:
-            stages = params.tile.stages
-            waits = reads.carrier.is_tma  # who asks, for all readers: not of the stage left last
-            circular_buffer(tile, stages, max(1, stages - 1 - waits))
+            _run_ahead(tile, reads, params.tile.stages)
+    for register in loads if params.tile.pairs > 1 else ():
+        if register.memory is MemoryType.local and _turns(register, laid):
+            circular_buffer(register, 2)
+
+
+def _read_back(copy: TensorView, laid: Laid, side: int, params: MatmulByThreadsParams) -> None:
+    """A vector of the copy of a tile in registers lies as the tile does, and is read at once."""
+    mine, others = laid.places[side], laid.places[1 - side]
+    last = laid.steps if params.reads[side].lines else mine[-1] if mine else None
+    vector = integers.ONE if last is None else laid.sums.loop[last].extent
+    kept = [place for place in range(len(copy.loop)) if place not in {*others, last}]
+    copy.loop = [copy.loop[place] for place in (*kept, *([] if last is None else [last]))]
+    if integers.constant(vector) != 1 and not isinstance(params.tile, WarpTile):
+        parallelize(copy, -1, ParallelType.vectorize)
+
+
+def _run_ahead(tile: TensorView, reads: Reads, stages: int) -> None:
+    """Stages of a tile. Who asks the TMA unit waits for all readers of one, so not of the last."""
+    circular_buffer(tile, stages, max(1, stages - 1 - reads.carrier.is_tma))
+
+
+def _turns(register: TensorView, laid: Laid) -> bool:
+    """Whether what is loaded for an operand is another for each tile along the summed dimension."""
+    place = len(laid.outer) - 1
+    return register.compute_at > place and not register.loop[place].is_broadcast
 
 
 def _deal_out(laid: Laid, read: Sequence[TensorView], results: Sequence[TensorView]) -> None:

@@ -22,6 +22,7 @@ from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul_by_threads.model import shared_us
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
 from warpsmith.schedulers.matmul_by_threads.tiles import (
+    DEEP,
     DEPTH_BYTES,
     FEW,
     FLAT,
@@ -82,11 +83,6 @@ class MatmulByThreadsParams:
     vectorized: tuple[str, ...]
     swapped: bool
     shared: bool = False
-
-    @property
-    def ahead(self) -> bool:
-        """Whether tiles of both operands are on their way while others are multiplied."""
-        return all(read.ahead for read in self.reads)
 
     @property
     def words(self) -> str:
@@ -151,7 +147,8 @@ def ranked(
         (_with_tile(fusion, domains, caches, problem, swapped, tile), us)
         for tile, us in sorted(times, key=lambda each: each[1])
     ]
-    return [way for way in found if way[0].ahead or not way[0].tile.takes_lines]
+    # What comes through registers doubles the loop: that of a deep tile is too long for caches.
+    return [way for way in found if way[0].tile != DEEP or all(r.ahead for r in way[0].reads)]
 
 
 def _with_tile(

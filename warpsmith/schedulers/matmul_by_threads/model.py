@@ -24,8 +24,8 @@ VECTOR, SUM_BYTES = 4, 4
 """Of tiles of words: elements that a thread reads from shared memory at once, bytes of a sum."""
 
 BLOCKS_PER_SM, FEWEST_TURNS = 2, 4
-"""Blocks that a multiprocessor is given, at most, where blocks share results, and holds where a tile
-does not say; tiles that each of those which share has to multiply, at least."""
+"""Blocks that a multiprocessor is given, at most, where blocks share results, and holds where no
+tile says so; tiles that each of those which share has to multiply, at least."""
 
 TILE = 64
 """Rows and columns that warps multiply in any case."""
