@@ -30,6 +30,7 @@ from bench.measure import in_processes
 from bench.products import PEER, Row, Turns, Way, beyond, failures, forced, ways_of
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
+from warpsmith.schedulers.matmul.params import MatmulParams
 
 ROWS = (1, 8, 16, 32, 64)
 WEIGHTS = ((2560, 4096), (4096, 4096), (12288, 4096), (28672, 4096), (4096, 14336), (8192, 8192))
@@ -78,7 +79,9 @@ def kinds(found: Sequence[Way], count: int) -> list[Way]:
     best: dict[tuple[object, ...], Way] = {}
     for way in found:
         p = way[0]
-        kind = (p.swapped, p.tile[0], p.lines, p.splits, max(p.cluster), p.ping_pong > 0)
+        kind: tuple[object, ...] = (type(p),)
+        if isinstance(p, MatmulParams):
+            kind = p.swapped, p.tile[0], p.lines, p.splits, max(p.cluster), p.ping_pong > 0
         best.setdefault(kind, way)
     return list(best.values())[: 1 + count]
 
