@@ -14,7 +14,7 @@ from tests.programs.judge import uncompiled
 from warpsmith import ops
 from warpsmith.engine.executable import Executable
 from warpsmith.ir.part import Part
-from warpsmith.planner import joins, regions
+from warpsmith.planner import joins, regions, sinks
 from warpsmith.planner import segment as segments
 
 FLOATS = np.zeros((32, 64), np.float32)
@@ -51,7 +51,7 @@ def many_sums(x: Any) -> Any:
 
 def test_sinks_are_joined_in_groups_of_some(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of what is asked of schedulers nothing writes more than a group may."""
-    monkeypatch.setattr(regions, "MOST_SINKS", 5)
+    monkeypatch.setattr(sinks, "MOST_SINKS", 5)
     with mock.patch.object(segments, "refusals", wraps=segments.refusals) as asked:
         made = planned(many_sums, FLOATS)
     assert sorted(len(each.segment.writes) for each in made) == [2, 2, 5, 5, 5, 5]

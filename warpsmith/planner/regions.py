@@ -20,15 +20,9 @@ from warpsmith.planner.alike import Shape, shape_of
 from warpsmith.planner.joined import as_decided
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
+from warpsmith.planner.sinks import all_sinks, merge_sinks
 from warpsmith.schedulers.candidate import PERSISTENT
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
-
-GROUPS_ASKED = 8
-"""Segments that a sink is tried in, before it gets one of its own: it keeps the time linear."""
-
-MOST_SINKS = 64
-"""Tensors that one segment writes at most, where sinks are joined one by one: each is asked for
-with all that are there, which would take time with the square of how many they are."""
 
 MOST_AGAIN = 64
 """Operations that a segment computes of those that another one computes too: where each segment
@@ -67,7 +61,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     cuts = _first_cuts(segments, sinks, region, stored | read)
     cuts = _enough_cuts(segments, sinks, region, cuts)
     written = segments.decided.kept.union(sinks, read)
-    groups = _merge_sinks(segments, _all_sinks(segments, region, sinks, cuts), cuts, written)
+    groups = merge_sinks(segments, all_sinks(segments, region, sinks, cuts), cuts, written)
     groups, cuts = as_decided(segments, groups, cuts, frozenset(sinks))
     return [segments.of(group, cuts) for group in groups]
 
@@ -133,7 +127,7 @@ def _elements_first(
     Nothing where no sink is made so, or where others need more of it. It runs before all others,
     and reads nothing that these write.
     """
-    graph, each = segments.graph, _all_sinks(segments, region, sinks, ())
+    graph, each = segments.graph, all_sinks(segments, region, sinks, ())
     there = stored.difference(number for p in region for number in graph.made(p))
     own = [sink for sink in each if segments.of([sink], there).taken_by("parts")]
     others = [sink for sink in each if sink not in own]
@@ -186,7 +180,7 @@ def _first_cuts(
     cuts = stored
     while True:
         found = cuts
-        for sink in _all_sinks(segments, region, sinks, cuts):
+        for sink in all_sinks(segments, region, sinks, cuts):
             if segments.of([sink], cuts).can_be_scheduled:
                 continue
             positions = graph.slice([sink], cuts)
@@ -206,7 +200,7 @@ def _little_again(
     """Cuts, these among them, with which no segment computes many operations again."""
     graph = segments.graph
     computed: set[int] = set()
-    for sink in _all_sinks(segments, region, sinks, cuts):
+    for sink in all_sinks(segments, region, sinks, cuts):
         positions = graph.slice([sink], cuts)
         again = computed.intersection(positions)
         if len(again) > MOST_AGAIN:
@@ -245,7 +239,7 @@ def _enough_cuts(
     while True:
         refused = [
             sink
-            for sink in _all_sinks(segments, region, sinks, cuts)
+            for sink in all_sinks(segments, region, sinks, cuts)
             if not segments.of([sink], cuts).can_be_scheduled
         ]
         if not refused:
@@ -304,64 +298,3 @@ def widens(operation: Operation) -> bool:
     return isinstance(operation, Move) and (
         None in operation.origin or operation.kind in ("expand", "reshape")
     )
-
-
-def _all_sinks(
-    segments: Segments, region: Sequence[int], sinks: Sequence[int], cuts: Collection[int]
-) -> list[int]:
-    """Tensors that must be written: those asked for, and cuts among the region's own.
-
-    A value and the narrow form in which it is stored count as one.
-    """
-    wanted = set(sinks)
-    found = [
-        number
-        for position in region
-        for number in segments.graph.made(position)
-        if number in wanted or number in cuts
-    ]
-    forms = {segments.forms.get(number) for number in found}
-    return [number for number in found if number not in forms]
-
-
-def _merge_sinks(
-    segments: Segments,
-    sinks: Sequence[int],
-    cuts: frozenset[int],
-    written: frozenset[int],
-) -> list[list[int]]:
-    """Join sinks into one segment where a scheduler takes them together and none needs another.
-
-    A sink may join a group if nothing that it reads is made by that group or a later one, but for
-    what is `written` whatever the cuts are, and if they have a tensor in common, or tensors that
-    the program says are walked together: nothing else tells a kernel that dimensions are the same.
-    """
-    graph = segments.graph
-    together = {t.number: group[0].number for group in graph.fusion.together for t in group}
-    groups: list[list[int]] = []
-    home: dict[int, int] = {}
-    having: dict[int, list[int]] = {}
-    for sink in sinks:
-        positions = graph.slice([sink], cuts)
-        needed = graph.reads(positions)
-        near = {*needed, *(number for p in positions for number in graph.made(p))}
-        near |= {together[number] for number in near if number in together}
-        after = max((home[t] for t in needed if t in home), default=-1)
-        common = {group for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
-        late = sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]
-        if after in common and all(t in written for t in needed if home.get(t) == after):
-            late.append(after)  # it writes what they have in common, and goes on with it
-        for place in (g for g in late if len(groups[g]) < MOST_SINKS):
-            joined = [*groups[place], sink]
-            if segments.go_together(joined) and segments.of(joined, cuts).can_be_scheduled:
-                break
-        else:
-            place = len(groups)
-            groups.append([])
-        groups[place].append(sink)
-        home[sink] = place
-        for tensor in near:
-            others = having.setdefault(tensor, [])
-            if place not in others[-GROUPS_ASKED:]:
-                others.append(place)
-    return groups

@@ -1,0 +1,75 @@
+"""What a region writes, and which of it one kernel writes together."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from warpsmith.planner.segment import Segments
+
+GROUPS_ASKED = 8
+"""Segments that a sink is tried in, before it gets one of its own: it keeps the time linear."""
+
+MOST_SINKS = 64
+"""Tensors that one segment writes at most, where sinks are joined one by one: each is asked for
+with all that are there, which would take time with the square of how many they are."""
+
+
+def all_sinks(
+    segments: Segments, region: Sequence[int], sinks: Sequence[int], cuts: Collection[int]
+) -> list[int]:
+    """Tensors that must be written: those asked for, and cuts among the region's own.
+
+    A value and the narrow form in which it is stored count as one.
+    """
+    wanted = set(sinks)
+    found = [
+        number
+        for position in region
+        for number in segments.graph.made(position)
+        if number in wanted or number in cuts
+    ]
+    forms = {segments.forms.get(number) for number in found}
+    return [number for number in found if number not in forms]
+
+
+def merge_sinks(
+    segments: Segments,
+    sinks: Sequence[int],
+    cuts: frozenset[int],
+    written: frozenset[int],
+) -> list[list[int]]:
+    """Join sinks into one segment where a scheduler takes them together and none needs another.
+
+    A sink may join a group if nothing that it reads is made by that group or a later one, but for
+    what is `written` whatever the cuts are, and if they have a tensor in common, or tensors that
+    the program says are walked together: nothing else tells a kernel that dimensions are the same.
+    """
+    graph = segments.graph
+    together = {t.number: group[0].number for group in graph.fusion.together for t in group}
+    groups: list[list[int]] = []
+    home: dict[int, int] = {}
+    having: dict[int, list[int]] = {}
+    for sink in sinks:
+        positions = graph.slice([sink], cuts)
+        needed = graph.reads(positions)
+        near = {*needed, *(number for p in positions for number in graph.made(p))}
+        near |= {together[number] for number in near if number in together}
+        after = max((home[t] for t in needed if t in home), default=-1)
+        common = {group for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
+        late = sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]
+        if after in common and all(t in written for t in needed if home.get(t) == after):
+            late.append(after)  # it writes what they have in common, and goes on with it
+        for place in (g for g in late if len(groups[g]) < MOST_SINKS):
+            joined = [*groups[place], sink]
+            if segments.go_together(joined) and segments.of(joined, cuts).can_be_scheduled:
+                break
+        else:
+            place = len(groups)
+            groups.append([])
+        groups[place].append(sink)
+        home[sink] = place
+        for tensor in near:
+            others = having.setdefault(tensor, [])
+            if place not in others[-GROUPS_ASKED:]:
+                others.append(place)
+    return groups
