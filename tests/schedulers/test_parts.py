@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import warpsmith
+from bench.batch_norm import batch_norm
 from bench.group_norm import group_norm, group_norm_bwd
 from bench.images import Images
+from bench.instance_norm import instance_norm, instance_norm_bwd
 from bench.problem import Problem, outputs_of
 from bench.row_shapes import plan
 from tests.support.launching import check_automatic, random_inputs
@@ -89,6 +91,40 @@ def test_sums_of_all_images_are_one_kernel() -> None:
     for inner in (False, True):
         problem = group_norm_bwd(Images(3, 64, 6, inner), "float")
         assert schedulers(problem) == ["parts", "reduction"]
+
+
+@pytest.mark.parametrize(
+    ("problem", "scheduler", "masked"),
+    [
+        (group_norm_bwd(Images(134, 160, 47, False), "bfloat16"), "parts", True),
+        (instance_norm_bwd(Images(52, 96, 45, True), "bfloat16"), "outer_persistent", True),
+        (instance_norm(Images(60, 512, 15, True), "bfloat16"), "outer_persistent", False),
+    ],
+    ids=lambda value: value.title if isinstance(value, Problem) else str(value),
+)
+def test_loads_of_several_inputs_have_no_predicates_but_in_the_last_pass(
+    problem: Problem, scheduler: str, masked: bool
+) -> None:
+    call = plan(problem)
+    assert schedulers(problem)[0] == scheduler
+    assert bool(call.launches[0].compiled.kernel.least) is masked
+
+
+@pytest.mark.parametrize(
+    ("make", "side", "dtype", "scheduler"),
+    [
+        (batch_norm, 19, "bfloat16", "parts"),
+        (batch_norm, 14, "bfloat16", "inner_persistent"),
+        (batch_norm, 14, "float", "inner_persistent"),
+        (batch_norm, 10, "bfloat16", "parts"),
+        (group_norm, 19, "bfloat16", "parts"),
+        (group_norm, 10, "bfloat16", "inner_persistent"),
+    ],
+)
+def test_narrow_accesses_are_side_by_side(
+    make: Make, side: int, dtype: str, scheduler: str
+) -> None:
+    assert schedulers(make(Images(64, 96, side, False), dtype)) == [scheduler]
 
 
 # --- what is refused ---------------------------------------------------------------------------
