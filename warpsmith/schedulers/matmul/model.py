@@ -15,17 +15,17 @@ DEPTH_BYTES = 128
 
 SUM_BYTES = 4
 
-# Fitted at sizes drawn at random, to 100 timings of an H200 and 210 of an H100:
+# Fitted at sizes drawn at random, to 100 timings of an H200 and 390 of an H100:
 # docs/lessons/matmul.md.
 
 TENSOR_SHARE = 0.92
 """Of the rate of tensor cores, what is reached in the steps over k."""
 
 L2_SHARE = 1.3
-SM_SHARE = 0.88
+SM_SHARE = 0.92
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
 
-AT_ONCE = 6
+AT_ONCE = 5
 """How little products, and loads on several ways, hold each other up: with 1 one waits for the
 other, with many only the slowest counts."""
 
@@ -37,10 +37,10 @@ touches. At 4000 x 4104 x 4040, none of which these constants are fitted to, six
 MEMORY_SHARE = 0.8
 """Of the rate of the memory, at which operands come that are read once."""
 
-WRITE_SHARE = 0.58
+WRITE_SHARE = 0.5
 """Of the rate of the memory, at which results of one round of tiles leave during the next one."""
 
-LATENCY_US = 1.1
+LATENCY_US = 0.9
 """From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
 than that for each stage that was asked for before."""
 
@@ -50,7 +50,7 @@ JUMP_BYTES = 48
 START_US = 5.7
 """A launch, and the first loads."""
 
-CLUSTER_US = 1.5
+CLUSTER_US = 1.0
 """How much later clusters start."""
 
 JOIN_US = 0.4
