@@ -22,6 +22,7 @@ from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.plan import prepare
 from warpsmith.engine.planned import NoKernelError
 from warpsmith.errors import KernelRefusal, PlanWarning, WarpsmithError
+from warpsmith.ir.fusion import Fusion
 from warpsmith.planner import divided, trials
 from warpsmith.planner.cuts import cuts
 from warpsmith.planner.decided import NOTHING, Decided
@@ -444,21 +445,36 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
     assert changed < asked > 5
 
 
-def test_no_kernel_reads_what_it_writes() -> None:
+def spread(x: Any) -> tuple[Any, ...]:
+    both = ops.var(x, [1])
+    return ops.transpose(x, 0, 1), ops.sum(both, [0]), both
+
+
+def both_of_one_operation(x: Any) -> tuple[Any, ...]:
+    return ops.welford(x, [0, 1])
+
+
+def spread_at_other_places(x: Any) -> tuple[Any, ...]:
+    both = ops.var(x, [1])
+    return ops.sum(both, [0]), ops.take_along_axis(both, ops.iota(8, fusion=Fusion.of(x)), 0)
+
+
+@pytest.mark.parametrize("kind", [BFLOAT, np.float32])
+@pytest.mark.parametrize("program", [spread, both_of_one_operation, spread_at_other_places])
+def test_no_kernel_reads_what_it_writes(program: Body, kind: Any) -> None:
     """The Float value of a result of 16 bits is another tensor, which is stored as that result. A
     kernel that widened what it wrote had operations that waited for each other, and no end.
     """
-
-    def program(x: Any) -> tuple[Any, ...]:
-        spread = ops.var(x, [1])
-        return ops.transpose(x, 0, 1), ops.sum(spread, [0]), spread
-
-    fusion = prepare(warpsmith.fuse(program).lower(*empty((64, 32))).fusion)
+    fusion = prepare(warpsmith.fuse(program).lower(np.empty((64, 32), kind)).fusion)
     for number in [tensor.number for tensor in fusion.computed]:
         for stored in ("kept", "alone"):
             decided = Decided(**{stored: frozenset({number})})
+            written = {output.value.name for output in fusion.outputs}
             for segment in cut(fusion, decided=decided, target=H200):
                 assert set(segment.inputs).isdisjoint(segment.outputs), (stored, number)
+                segment.share.draft()
+                written.difference_update(segment.outputs)
+            assert not written
 
 
 def test_what_is_empty_is_joined_with_nothing_else() -> None:

@@ -83,12 +83,16 @@ def _with_own_kernels(
         needed = needed_by(chosen)
         return [sink for sink in sinks if sink in needed and sink not in own]
 
-    first = [sink for sink in own if needed_by(before([sink])).isdisjoint(own)]
-    there = needed_by(first).union(segments.forms.get(sink, sink) for sink in first)
-    behind = [sink for sink in sinks if sink not in there]
+    def is_first(sink: int) -> bool:
+        others = set(own).difference(graph.made(graph.maker[sink]))
+        return others.isdisjoint(needed_by(before([sink])))
+
+    first = [sink for sink in own if is_first(sink)]
+    written = {*first, *(segments.forms.get(sink, sink) for sink in first)}
+    behind = [sink for sink in sinks if sink not in written | needed_by(first)]
     found = cut_region(segments, early, stored) if (early := before(first)) else []
     found += cut_region(segments, first, stored)
-    return found + cut_region(segments, behind, stored.union(first)) if behind else found
+    return found + cut_region(segments, behind, stored | written) if behind else found
 
 
 def _rows_then_columns(segments: Segments, part: Part, shape: Shape) -> list[Segment]:
