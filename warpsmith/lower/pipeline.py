@@ -36,7 +36,6 @@ from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
-from warpsmith.lower.passes.draw_ahead import draw_ahead
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
@@ -178,11 +177,6 @@ PASSES = (
         _always(prefetch_tiles),
         "before its indices are named, with those of the copies",
         makes=(PrefetchTile,),
-    ),
-    Pass(
-        "draw_ahead",
-        _always(draw_ahead),
-        "every loop has its waits, and indices have no names yet",
     ),
     Pass(
         "multiply_divisions",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -70,8 +69,6 @@ def test_dropout_and_a_residual_are_one_kernel(
 
 
 def test_two_masks_and_one_that_is_asked_for() -> None:
-    """Each has words of its own; the seed of one comes with the call."""
-
     def twice(x: Any, weight: Any, seed: Any) -> Any:
         h, kept = ops.dropout(ops.linear(x, weight), P, rng_seed=seed, rng_offset=OFFSET)
         return ops.dropout(h, P, rng_seed=3, rng_offset=OFFSET)[0], kept
@@ -91,25 +88,6 @@ def test_two_masks_and_one_that_is_asked_for() -> None:
     assert np.array_equal(kept, first)
     assert np.abs(wide(result) - wanted).max() < 2.0**-6 * np.abs(wanted).max()
     assert np.array_equal(wide(result) == 0, ~(first & second))
-
-
-def test_masks_cost_no_time_behind_the_product() -> None:
-    """They are drawn before, where numbers that are used as such are drawn behind it."""
-
-    def work(behind: Callable[[Any, Any], Any]) -> Work:
-        with FusionDefinition() as fd:
-            x, weight = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
-            fd.add_output(behind(fd.ops, fd.ops.linear(x, weight)))
-        values = {f"T{t}_size{d}": 4096 for t in (0, 1) for d in (0, 1)}
-        return heuristic.work_of(fd.fusion, Problem(values=values, alignment={}, target=H200))
-
-    masked = work(lambda ops, h: ops.dropout(h, P, rng_seed=7, rng_offset=0)[0])
-    noised = work(
-        lambda ops, h: ops.add(h, ops.uniform(0.0, 1.0, ops.shape(h), rng_seed=7, rng_offset=0))
-    )
-    assert (masked.masks, masked.draws) == (1, False)
-    assert (noised.masks, noised.draws) == (0, True)
-    assert masked.operations < heuristic.DRAWING < noised.operations
 
 
 def test_what_is_drawn_leaves_registers_for_chunks_of_few_columns() -> None:

@@ -40,7 +40,7 @@ OTHER_REGISTERS = (48, 64)
 
 DRAWING_REGISTERS = 56
 """Of a thread besides its sums, and what it holds of a chunk, where that draws random numbers: with
-less ptxas spills, as it draws many at once. So many, too, where the loop over k draws masks."""
+less ptxas spills, as it draws many at once."""
 
 CARRIED = (128, 64, 32)
 """Columns of tiles of which threads carry sums over blocks of k: all of one have one scale, where
@@ -51,9 +51,6 @@ CARRYING_REGISTERS = 32
 
 CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
 """Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
-
-WORD = 32
-"""Bits of a register."""
 
 INSTRUCTION_REGISTERS = 26
 """What a product's instruction needs besides a thread's sums of 64 rows: ptxas refuses 112 sums in
@@ -119,7 +116,6 @@ def candidates(
     moved: Beside = ONE_RESULT,
     epilogue: bool = False,
     draws: bool = False,
-    masks: int = 0,
     batches: int = 1,
     products: int = 1,
     carried: int = 0,
@@ -132,7 +128,6 @@ def candidates(
         few, swapped, moved, products, carried, prologue: as of the work, whose m and n these are.
         epilogue: whether anything is computed or loaded behind it.
         draws: whether that draws random numbers.
-        masks: that are drawn while tensor cores multiply.
     """
     limits, most = problem.target.family.limits, MOST_ROUNDS * problem.target.sm_count
     held = prologue is not None
@@ -160,8 +155,6 @@ def candidates(
         sums = rows * held_columns // threads
         others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
         others += lines * COMPUTED_REGISTERS if held else 0
-        kept_bits = masks * -(-sums // WORD)
-        others = max(others, DRAWING_REGISTERS + kept_bits) if masks else others
         left = _registers(limits, groups) - sums * (1 + carried)
         if others > left:
             continue

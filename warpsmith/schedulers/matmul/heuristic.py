@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from warpsmith.ir.atoms import atom_for
-from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Move, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import carried
@@ -66,7 +65,6 @@ class Work:
         turned: for each operand, whether it lies along m or n.
         operations: behind the products, for each element of the result.
         draws: whether these draw random numbers.
-        masks: that are drawn before them (`lower/passes/draw_ahead.py`).
         moved: how what is beside the operands is loaded and stored.
         products: that share their left operand.
         carried: registers that threads have for each sum besides it, where they carry it over
@@ -85,7 +83,6 @@ class Work:
     turned: tuple[bool, bool] = (False, False)
     operations: int = 0
     draws: bool = False
-    masks: int = 0
     moved: Beside = ONE_RESULT
     products: int = 1
     carried: int = 0
@@ -130,7 +127,6 @@ class Work:
             edges,
             products=self.products,
             prologue=self.prologue,
-            drawn=DRAWING * self.masks,
             written=self.moved.out or ONE_RESULT.out,
         )
 
@@ -147,7 +143,6 @@ class Work:
             moved=self.moved,
             epilogue=grouped or self.has_epilogue,  # searches take registers, too
             draws=self.draws,
-            masks=self.masks,
             batches=self.batches,
             products=self.products,
             carried=self.carried,
@@ -200,8 +195,6 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
     by_group, behind = product.rows_and_groups, _behind(fusion, product)
-    masks = [op for op in behind if _draws(op) and _is_of_masks(fusion, op)]
-    behind = [op for op in behind if op not in masks]
     return Work(
         m=m,
         n=n,
@@ -212,8 +205,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         element=atom.size,
         turned=turned,
         operations=counted(behind),
-        draws=any(map(_draws, behind)),
-        masks=len(masks),
+        draws=any(isinstance(op, Pointwise) and op.op == DRAW for op in behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         carried=parts,
@@ -270,20 +262,6 @@ def _behind(fusion: Program, product: Matmul) -> list[Operation]:
     before = fusion.depends_on([product.a, product.b])
     behind = (op for op in fusion.operations if op not in before)
     return [op for op in behind if op.outputs[0] not in inside]
-
-
-def _draws(operation: Operation) -> bool:
-    return isinstance(operation, Pointwise) and operation.op == DRAW
-
-
-def _is_of_masks(fusion: Program, draw: Operation) -> bool:
-    """Whether a number only says which elements are kept, beside what no tensor says."""
-    uses = fusion.uses(draw.outputs[0])
-    alone = (
-        use.outputs[0].dtype is DataType.Bool and tensor_inputs(use) == draw.outputs for use in uses
-    )
-    before = (t for op in fusion.depends_on(draw.outputs) for t in tensor_inputs(op))
-    return not any(map(fusion.is_input, before)) and all(alone)
 
 
 def counted(operations: Iterable[Operation]) -> int:

@@ -136,7 +136,6 @@ def predicted_us(
     edges: Sequence[int] = (DEPTH_BYTES, DEPTH_BYTES),
     products: int = 1,
     prologue: Prologue | None = None,
-    drawn: int = 0,
     written: int = 2,
 ) -> float:
     """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
@@ -153,8 +152,6 @@ def predicted_us(
             loads, and bytes that threads load, for each element of the result.
         edges: bytes that lie together of a's tiles, and of b's.
         prologue: what a's tiles take, where they are computed.
-        drawn: operations of the masks that warps draw while tensor cores multiply, for each element
-            of the result: these take as long as warps issue them, or as they multiply.
         written: bytes of all results, for each element.
     """
     rows, columns, depth = params.tile
@@ -195,10 +192,7 @@ def predicted_us(
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
     steps = math.ceil(math.ceil(math.ceil(k / depth) / parts) / splits) * params.lines
     whole, rest = divmod(places, params.blocks)
-    draws = rows * columns * drawn / (WARP * target.sm_issues)
-    main, last = (
-        max(steps * _together(*step, each * blocks), draws) for blocks in (params.blocks, rest)
-    )
+    main, last = (steps * _together(*step, each * blocks) for blocks in (params.blocks, rest))
     rounds = whole + (rest > 0)
     main = main if whole else last
     stores = (rounds - 1) * leaves + main + behind
