@@ -157,6 +157,18 @@ def test_candidates_have_room() -> None:
         assert sums + 48 <= {1: 255, 2: 240, 3: 160}[params.groups]
 
 
+def test_many_chunks_are_stored_through_more_stages() -> None:
+    """Where operands have as many; with a residual there is no memory for them."""
+    wanted = {256: (32, 4), 224: (32, 4), 192: (64, 4), 128: (64, 2), 64: (64, 2)}
+    for columns, stored in wanted.items():
+        room = Room((128, columns), SM90A.limits)
+        ahead = room.stages(stored[0])
+        assert room.best(columns) == (*stored, ahead)
+        assert ahead >= 4
+    beside = Beside(loaded=("r",), staged=("y",), out=2, planes=(2,), widest=2)
+    assert Room((128, 256), SM90A.limits, beside).best(256) == (32, 2, 4)
+
+
 def test_the_words_of_nvfuser(monkeypatch: pytest.MonkeyPatch) -> None:
     """The seed's `Matmul Parameters`, and the runners-up with their times."""
     forced(monkeypatch, 2, (128, 64))
