@@ -106,7 +106,7 @@ def norm_and_mask(ids: Any, table: Any, w: Any, count: Any, weight: Any) -> Any:
 
 
 def bias_by_distance(table: Any, here: Any, there: Any, lasts: Any) -> Any:
-    """What heads add for a distance, `[queries, keys, heads]`, masks, and what these leave of it."""
+    """What heads add for a distance, `[queries, keys, heads]`, masks, and what these leave."""
     queries, keys = ops.reshape(here + 1, [-1, 1]), ops.reshape(there + 1, [1, -1])
     far = ops.neg(ops.minimum(keys - queries, 0))
     large = 16 + ops.cast(ops.log(ops.cast(far, DataType.Float) / 16) * 8, DataType.Int)
