@@ -35,13 +35,12 @@ from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.shape import swap_operands
 from warpsmith.schedulers.matmul_by_threads.heuristic import (
     MatmulByThreadsParams,
-    Reads,
     Shape,
     shape_of,
 )
 from warpsmith.schedulers.matmul_by_threads.loops import Laid, lay, merged
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
-from warpsmith.schedulers.matmul_by_threads.tiles import VECTOR_BYTES, Tile, WarpTile
+from warpsmith.schedulers.matmul_by_threads.tiles import VECTOR_BYTES, Reads, Tile, WarpTile
 from warpsmith.schedulers.traffic import SECTOR
 from warpsmith.targets.family import WARP
 

@@ -31,38 +31,13 @@ from warpsmith.schedulers.matmul_by_threads.tiles import (
     SHORT,
     SMALL,
     TALL,
+    Reads,
     Tile,
     WarpTile,
 )
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import Unit
 from warpsmith.targets.family import WARP
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """How threads fill a tile of an operand.
-
-    Attributes:
-        inward: threads that lie side by side read along the summed dimension.
-        vector: adjacent elements per thread and access.
-        carrier: `cp.async` and the TMA unit bring the elements as they are, some tiles ahead of the
-            products; what the TMA unit brings lies in shared memory as it does in the other.
-    """
-
-    inward: bool
-    vector: int
-    carrier: LoadStoreOpType = LoadStoreOpType.set
-
-    @property
-    def ahead(self) -> bool:
-        """Whether tiles are on their way while others are multiplied."""
-        return self.carrier is not LoadStoreOpType.set
-
-    @property
-    def lines(self) -> bool:
-        """Whether a tile's lines in shared memory lie along the summed dimension."""
-        return self.inward and self.carrier.is_tma
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,15 +115,20 @@ def ranked(
     product = product_of(fusion)
     swapped = _swapped(domains, product, caches)
     shape = shape_of(product, swapped=swapped)
-    times = [
-        (tile, _shared_us(tile, shape, problem)[1]) for tile in _tiles(product, shape, problem)
-    ]
     found = [
-        (_with_tile(fusion, domains, caches, problem, swapped, tile), us)
-        for tile, us in sorted(times, key=lambda each: each[1])
+        _with_tile(fusion, domains, caches, problem, swapped, tile)
+        for tile in _tiles(product, shape, problem)
     ]
-    # What comes through registers doubles the loop: that of a deep tile is too long for caches.
-    return [way for way in found if way[0].tile != DEEP or all(r.ahead for r in way[0].reads)]
+    kept = [params for params in found if params.tile != DEEP or _fits_deep(params.reads)]
+    times = [(params, _shared_us(params, shape, problem)[1]) for params in kept]
+    return sorted(times, key=lambda each: each[1])
+
+
+def _fits_deep(reads: Sequence[Reads]) -> bool:
+    """Whether a deep tile pays: for lines of 128 bytes, and where nothing comes through registers,
+    which would double its loop, as long as it is, in the cache of instructions.
+    """
+    return all(read.ahead for read in reads) and any(read.lines for read in reads)
 
 
 def _with_tile(
@@ -182,8 +162,8 @@ def _with_tile(
         carrier = LoadStoreOpType.set
         plain = shape.grouped is None and not isinstance(tile, WarpTile)
         if plain and _as_it_is(product, operand, loads):
-            carrier = _carrier(loads[0].memory, axes, problem)
-            if tile.pairs == 1 or (inward and not tile.takes_lines):
+            carrier = _carrier(domains, loads[0], axes, shape.summed, problem)
+            if tile.pairs == 1 or (inward and not tile.lines):
                 carrier = LoadStoreOpType.cp_async
         if carrier.is_tma or (carrier is LoadStoreOpType.cp_async and inward):
             vector = 1  # of the latter, a column of the tile is a line in shared memory
@@ -196,24 +176,22 @@ def _with_tile(
         vector = tile.adjacent(product.output.dtype.size)
         if problem.size(run.extent) % vector == 0:
             names += run.vectorized(problem, vector)
-    return MatmulByThreadsParams(
-        tile=tile,
-        reads=(reads[0], reads[1]),
-        vectorized=tuple(names),
-        swapped=swapped,
-        shared=_shared_us(tile, shape, problem)[0] > 1,
+    params = MatmulByThreadsParams(
+        tile=tile, reads=(reads[0], reads[1]), vectorized=tuple(names), swapped=swapped
     )
+    return replace(params, shared=_shared_us(params, shape, problem)[0] > 1)
 
 
 def sharing(fusion: Program, params: MatmulByThreadsParams, problem: Problem) -> int:
     """Blocks that share a result."""
     shape = shape_of(product_of(fusion), swapped=params.swapped)
-    return _shared_us(params.tile, shape, problem)[0]
+    return _shared_us(params, shape, problem)[0]
 
 
-def _shared_us(tile: Tile, shape: Shape, problem: Problem) -> tuple[int, float]:
+def _shared_us(params: MatmulByThreadsParams, shape: Shape, problem: Problem) -> tuple[int, float]:
     sizes = [_size(axes, problem) for axes in (shape.batches, shape.rows, shape.columns)]
-    return shared_us(tile, (*sizes, problem.size(shape.summed.extent)), problem.target)
+    k = problem.size(shape.summed.extent)
+    return shared_us(params.tile, (*sizes, k), problem.target, params.reads)
 
 
 def _tiles(product: Matmul, shape: Shape, problem: Problem) -> tuple[Tile, ...]:
@@ -269,10 +247,18 @@ def _as_it_is(product: Matmul, operand: TensorView, loads: Sequence[Cached]) -> 
     return alone and operand.dtype is product.output.dtype and operand.dtype.size in COPIED_BYTES
 
 
-def _carrier(memory: TensorView, axes: Sequence[IterDomain], problem: Problem) -> LoadStoreOpType:
+def _carrier(
+    domains: DomainMap,
+    load: Cached,
+    axes: Sequence[IterDomain],
+    summed: IterDomain,
+    problem: Problem,
+) -> LoadStoreOpType:
     """The TMA unit, where it can copy a tile of an operand that lies so in memory."""
-    boxes = len(axes) == 1 and memory.rank <= MAP_RANK
-    if not boxes or unfit_rows(memory, problem):
+    memory = load.memory
+    boxes = len(axes) == 1 and memory.rank <= MAP_RANK and memory.dtype.size == WORD
+    along = fastest(domains, load) in [domains.group(axis) for axis in (summed, *axes)]
+    if not boxes or not along or unfit_rows(memory, problem):
         return LoadStoreOpType.cp_async
     return LoadStoreOpType.tma
 

@@ -9,11 +9,10 @@ from warpsmith.ir.atoms import atoms_for
 from warpsmith.ir.exprs import Matmul
 from warpsmith.schedulers.matmul.model import START_US
 from warpsmith.schedulers.matmul.shape import shape_of
-from warpsmith.schedulers.matmul_by_threads.tiles import FEW, OF_WORDS, Tile
+from warpsmith.schedulers.matmul_by_threads.tiles import FEW, OF_WORDS, Reads, Tile
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import MEMORY_SHARE
 from warpsmith.targets.atoms import FLOAT_RATE, Atom, Unit
-from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
 SHARE = 0.299
@@ -65,18 +64,33 @@ def product_us(product: Matmul, problem: Problem) -> float:
     return predicted_us(sizes, problem.target, atom, moved)
 
 
-BUSY_WARPS = 0.35
-"""Of a scheduler's warps, those that wait: with so many besides, products take all of its slots."""
+REACHED, WAITS = 0.955, 0.25
+"""Of the rate of the sheet, what multiply-adds reach that wait for nothing; of the warps of a
+scheduler, how many wait."""
 
-COPY_STEPS, TURN_STEPS = 4, 30
-"""Instructions beside multiply-adds: of an element that a thread copies, and of a turn."""
+READ_STEPS, TURN_STEPS = 2, 60
+"""Multiply-adds whose time a read from shared memory takes; instructions of a turn besides."""
 
-BLOCK_US, JOIN_US, JOIN_BYTES = 1.5, 3.0, 1.5e6
-"""What a block takes before its first product and behind its last one; a result that blocks share
-besides, with the bytes that all of them exchange in a microsecond."""
+MEETING, SINGLY = 0.07, 9.8
+"""Of the time of multiply-adds at that rate, what it takes besides where elements are copied one at
+a time: in any case, and for each of those that one of a tile's multiply-adds needs."""
+
+LINES = 0.045
+"""The same where both operands lie along k: a multiply-add then finds them in one bank of registers
+as often as not."""
+
+BLOCK_US, JOIN_US = 1.5, 3.0
+"""What a block takes before its first product and behind its last one, and a shared result."""
+
+WRITTEN, JOINED = 3e6, 0.15e6
+"""Bytes that all blocks write of shared results in a microsecond, and one block adds up.
+
+These numbers are of floats by threads, fitted to 20 sizes with 8 tiles each (one H100, 2026-11)."""
 
 
-def shared_us(tile: Tile, sizes: Sequence[int], target: Target) -> tuple[int, float]:
+def shared_us(
+    tile: Tile, sizes: Sequence[int], target: Target, reads: Sequence[Reads] = ()
+) -> tuple[int, float]:
     """How many blocks share a result, and the microseconds of a product of sizes (batches, m, n, k)
     by a tile: as many as are fastest of tiles of words, of others as many as there is room for.
     """
@@ -87,11 +101,13 @@ def shared_us(tile: Tile, sizes: Sequence[int], target: Target) -> tuple[int, fl
     if tile not in OF_WORDS:
         return most, 0.0
     counts = range(1, most + 1)
-    us, count = min((tile_us(tile, tiles, turns, count, target), count) for count in counts)
+    us, count = min((tile_us(tile, tiles, turns, count, target, reads), count) for count in counts)
     return count, us
 
 
-def tile_us(tile: Tile, tiles: int, turns: int, shared: int, target: Target) -> float:
+def tile_us(
+    tile: Tile, tiles: int, turns: int, shared: int, target: Target, reads: Sequence[Reads] = ()
+) -> float:
     """Microseconds of so many tiles of floats, of so many turns each, which `shared` blocks have.
 
     The multiprocessor with the most blocks has them at once, as far as it holds them.
@@ -102,17 +118,19 @@ def tile_us(tile: Tile, tiles: int, turns: int, shared: int, target: Target) -> 
     rows, columns = tile.sums
     depth = tile.depth // tile.threads[2]
     each = rows * columns * depth
-    copied = (tile.rows + tile.columns) * tile.depth / (WARP * tile.warps)
-    copied *= not tile.takes_lines  # these the TMA unit brings, if anybody
-    beside = (rows + columns) * depth / VECTOR + COPY_STEPS * copied + TURN_STEPS
-    share = each / (each + beside)
+    steps = 1 + (READ_STEPS * (rows + columns) * depth / VECTOR + TURN_STEPS) / each
+    edges = zip(reads, (tile.rows, tile.columns), strict=False)
+    singly = sum(edge for read, edge in edges if read.singly)
+    copies = (MEETING + SINGLY * singly / (tile.rows * tile.columns)) if singly else 0.0
+    copies += LINES * (len(reads) > 1 and all(read.lines for read in reads))
     work = 2 * tile.rows * tile.columns * tile.depth * -(-turns // shared)
-    alone = work * target.sm_count / target.rates.fma / share
+    alone = work * target.sm_count / target.rates.fma
 
     def busy(count: int) -> float:
         warps = count * tile.warps / target.family.limits.partitions
-        return count * alone * (1 + BUSY_WARPS / warps) + BLOCK_US
+        return count * alone * (steps / REACHED * (1 + WAITS / warps) + copies) + BLOCK_US
 
     us = rounds * busy(at_once) + (busy(rest) if rest else 0.0)
-    joined = JOIN_US + 2 * blocks * tile.rows * tile.columns * SUM_BYTES / JOIN_BYTES
+    parts = shared * tile.rows * tile.columns * SUM_BYTES
+    joined = JOIN_US + tiles * parts / WRITTEN + parts / JOINED
     return START_US + us + (joined if shared > 1 else 0.0)
