@@ -60,6 +60,11 @@ def test_random_products_are_right(seed: int) -> None:
     run(seed)
 
 
+def test_a_product_of_vectors_is_a_number() -> None:
+    """Without batches, rows and columns, which the meaning has to reshape to nothing."""
+    run(164088497)
+
+
 def matrices(p: Program, dtype: DataType = FLOAT, *, sums: DataType = FLOAT) -> Any:
     a, b = p.input(dtype, MATRIX), p.input(dtype, MATRIX)
     return contraction(p, a, b, ((0, 2), (2, 1)), sums)

@@ -242,4 +242,4 @@ def _matmul(
         second.reshape(*second.shape[: start + 1], math.prod(n)),
     )
     order = np.argsort([*batches, *rows, *columns])
-    return np.transpose(product.reshape(*product.shape[:start], *m, *n), order)
+    return np.transpose(product.reshape((*product.shape[:start], *m, *n)), order)

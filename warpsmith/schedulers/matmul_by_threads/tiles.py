@@ -128,7 +128,7 @@ NARROW = Tile(rows=128, columns=64, depth=16, threads=(16, 8, 2), pairs=2, block
 LOW = Tile(rows=64, columns=128, depth=16, threads=(32, 4, 2), pairs=2, blocks_per_sm=2)
 SQUARE = Tile(rows=64, columns=64, depth=32, threads=(16, 4, 4), pairs=2, stages=2, blocks_per_sm=2)
 """A thread has 8 x 8 sums or, of the second to fourth, 8 x 16, which take half of its registers: it
-reads a sixteenth of an element from shared memory for each product, or less."""
+reads a quarter of an element from shared memory for each product, or less."""
 
 MEDIUM = Tile(rows=64, columns=64, depth=16, threads=(16, 16, 1))
 SMALL = Tile(rows=32, columns=32, depth=32, threads=(16, 4, 4), pairs=2)
