@@ -24,8 +24,9 @@ from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.runtime import arrays
 
 BFLOAT16 = arrays.NUMPY_DTYPES["bfloat16"]
-TOUCHES = re.compile(r"\b(LDG|STG|LD|ST|ATOMG?|RED|LDGSTS|UBLKCP|UTMA\w+)\b")
-"""What machine code reaches global memory by; `ACQBULK` is the wait and `PREEXIT` the admission."""
+TOUCHES = re.compile(r"\b(LDG|STG|LD|ST|ATOMG?|RED|LDGSTS|UBLKCP|UTMA(?!CCTL)\w+)\b")
+"""What machine code reaches global memory by, but for tensor maps (`UTMACCTL`), which are arguments;
+`ACQBULK` is the wait and `PREEXIT` the admission."""
 
 
 def gradients(x: Any, dy: Any, weight: Any, scale: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 
@@ -64,28 +65,30 @@ def product_us(product: Matmul, problem: Problem) -> float:
     return predicted_us(sizes, problem.target, atom, moved)
 
 
-REACHED, WAITS = 0.955, 0.25
-"""Of the rate of the sheet, what multiply-adds reach that wait for nothing; of the warps of a
-scheduler, how many wait."""
+REACHED, WAITS, SUMS = 0.913, 0.543, 64
+"""Of the rate of the sheet, what multiply-adds reach that wait for nothing; and of their time, what
+a scheduler waits that has one warp, whose threads have so many sums each: less with more of these,
+by their root, and with more warps, by their number and its root."""
 
-READ_STEPS, TURN_STEPS = 2, 60
+READ_STEPS, TURN_STEPS = 1.36, 57.7
 """Multiply-adds whose time a read from shared memory takes; instructions of a turn besides."""
 
-MEETING, SINGLY = 0.07, 9.8
+MEETING, SINGLY = 0.052, 11.5
 """Of the time of multiply-adds at that rate, what it takes besides where elements are copied one at
 a time: in any case, and for each of those that one of a tile's multiply-adds needs."""
 
-LINES = 0.045
+LINES = 0.084
 """The same where both operands lie along k: a multiply-add then finds them in one bank of registers
 as often as not."""
 
-BLOCK_US, JOIN_US = 1.5, 3.0
+BLOCK_US, JOIN_US = 1.35, 4.29
 """What a block takes before its first product and behind its last one, and a shared result."""
 
 WRITTEN, JOINED = 3e6, 0.15e6
 """Bytes that all blocks write of shared results in a microsecond, and one block adds up.
 
-These numbers are of floats by threads, fitted to 20 sizes with 8 tiles each (one H100, 2026-11)."""
+These numbers are of floats by threads, fitted to 48 sizes with up to 8 tiles each (one H100,
+2026-11-26)."""
 
 
 def shared_us(
@@ -128,7 +131,8 @@ def tile_us(
 
     def busy(count: int) -> float:
         warps = count * tile.warps / target.family.limits.partitions
-        return count * alone * (steps / REACHED * (1 + WAITS / warps) + copies) + BLOCK_US
+        waits = WAITS * math.sqrt(SUMS / (rows * columns)) / warps**1.5
+        return count * alone * (steps / REACHED * (1 + waits) + copies) + BLOCK_US
 
     us = rounds * busy(at_once) + (busy(rest) if rest else 0.0)
     parts = shared * tile.rows * tile.columns * SUM_BYTES
