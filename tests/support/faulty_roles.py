@@ -83,7 +83,7 @@ FAULTS = {
     ),
     "the other parity, once the stage is filled": Fault(
         "ws_barrier_wait(ring0_full + ring0_compute_stage, ring0_compute_phase",
-        "__nanosleep(500000); "
+        "for (int k = 0; k < 100; ++k) __nanosleep(5000); "
         "ws_barrier_wait(ring0_full + ring0_compute_stage, 1 - ring0_compute_phase",
         (
             Wait("compute", _COMPUTE, "ring0", 0, "filled", 1),
