@@ -74,7 +74,7 @@ itself: with less, 128 sums of two groups and 96 of three spill."""
 MOST_ROUNDS = 2
 """Rounds of tiles that parts of k may make, at most: with more of them all blocks are busy."""
 
-FEW = 64
+FEW = 256
 """Up to so many rows or columns a narrow tile has all of them: the columns of one instruction."""
 
 LINES = (1, 2, 4)

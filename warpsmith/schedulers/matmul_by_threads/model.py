@@ -131,7 +131,7 @@ def tile_us(
 
     def busy(count: int) -> float:
         warps = count * tile.warps / target.family.limits.partitions
-        waits = WAITS * math.sqrt(SUMS / (rows * columns)) / warps**1.5
+        waits = WAITS * math.sqrt(SUMS / (rows * columns)) / (warps * math.sqrt(warps))
         return count * alone * (steps / REACHED * (1 + waits) + copies) + BLOCK_US
 
     us = rounds * busy(at_once) + (busy(rest) if rest else 0.0)
