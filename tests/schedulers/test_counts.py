@@ -59,6 +59,26 @@ def test_other_quotients_stay_exact() -> None:
     assert over(p, p.reduce("sum", x, (1,)), p.reduce("max", x, (1,))) == ["div"]
 
 
+@pytest.mark.parametrize("count", [1e-39, 3e38, 1e300, 0.0])
+def test_a_number_whose_reciprocal_lacks_digits_divides(count: float) -> None:
+    p = Program()
+    assert over(p, p.reduce("sum", p.input(FLOAT, (None, None)), (1,)), count) == ["div"]
+
+
+def test_what_a_user_divides_by_may_have_no_reciprocal() -> None:
+    """1e-39 is a float; its reciprocal is more than any."""
+
+    def scaled(x: Any, by: Any) -> Any:
+        scale = ops.div(ops.sum(x, [1], keepdim=True), by)
+        return ops.mul(x, scale), ops.sum(ops.mul(x, scale), [0])
+
+    x, by = np.full((4, 64), 2.0**-20, np.float32), 1e-39
+    fused = warpsmith.fuse(scaled, warp_specialize=False)
+    with knobs.scope(device="sim"):
+        found = np.asarray(fused(x, by)[0])
+    np.testing.assert_allclose(found, x.astype(float) * x.sum(1, keepdims=True) / by, 1e-5)
+
+
 def centered(x: object) -> object:
     """Means of rows, rows less these, and sums of columns: blocks go round rows."""
     average = ops.mean(x, [1], keepdim=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 from warpsmith.errors import InternalError
@@ -207,6 +208,8 @@ class ValueText:
 
     def _float_literal(self, value: float, dtype: DataType) -> str:
         single = dtype is DataType.Float
+        if single and (held := ctypes.c_float(value).value) in (0.0, math.inf, -math.inf):
+            value = held  # a literal beyond what the type holds is an error of C++
         if math.isnan(value):
             quiet = "__longlong_as_double(0x7ff8000000000000ll)"
             return "__int_as_float(0x7fc00000)" if single else quiet

@@ -6,10 +6,13 @@ from warpsmith.ir import arithmetic
 from warpsmith.ir.exprs import Move, Pointwise, Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
-from warpsmith.ir.scalar import Expr
+from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
 
 QUOTIENTS = ("div", "truediv", "divide_full")
+
+MOST = 2.0**126
+"""Numbers from one over this to this have a reciprocal of all digits in each type of sums."""
 
 
 def multiply_by_reciprocals(fusion: Fusion) -> None:
@@ -53,4 +56,11 @@ def _reciprocal(operation: Operation) -> Expr | None:
     )
     if not (sums and operation.output.dtype.is_float) or isinstance(count, TensorView):
         return None
-    return arithmetic.reciprocal(count)
+    return arithmetic.reciprocal(count) if _has_reciprocal(count) else None
+
+
+def _has_reciprocal(count: Expr) -> bool:
+    """Whether the reciprocal is known to have all its digits: a constant's may, a size's does."""
+    if isinstance(count, Const):
+        return 1 / MOST <= abs(count.value) <= MOST
+    return not any(isinstance(node, Symbol) and node.dtype.is_float for node in count.walk())
