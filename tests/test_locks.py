@@ -40,7 +40,7 @@ def forked_while_held(lock: ProcessLock, work: Callable[[], None]) -> int:
     held, over = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with lock:
+        with lock.own:
             held.set()
             over.wait(2 * SECONDS)
 
@@ -84,12 +84,37 @@ def test_a_fork_goes_on_while_a_thread_holds_a_lock(
     assert forked_while_held(*case(tmp_path)) == 0
 
 
+def test_a_thread_that_forks_while_it_holds_a_lock_gives_it_back_in_both() -> None:
+    lock = ProcessLock()
+
+    def free() -> bool:
+        taken = threading.Event()
+
+        def take() -> None:
+            with lock.own:
+                taken.set()
+
+        threading.Thread(target=take, daemon=True).start()
+        return taken.wait(SECONDS)
+
+    child = -1
+    try:
+        with lock.own:
+            child = os.fork()
+        status = 0 if free() else 1
+    except BaseException:
+        status = 2
+    if child == 0:
+        os._exit(status)
+    assert (status, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])) == (0, 0)
+
+
 def test_threads_exclude_each_other() -> None:
     lock, seen = ProcessLock(), [0]
 
     def work() -> None:
         for _ in range(50):
-            with lock, lock:
+            with lock.own, lock.own:
                 before = seen[0]
                 time.sleep(0)
                 seen[0] = before + 1

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager
 from threading import RLock
-from types import TracebackType
 from typing import Any
 
 
 class ProcessLock:
     """A lock among the threads of one process: a fork finds it free, whoever held it.
 
-    The thread that holds it may take it again: what dies while memory is allocated may run any
-    code.
+    What dies while memory is allocated may run any code: the thread that holds the lock may take it
+    again, or fork, and no interrupt comes between taking it and what gives it back.
     """
 
     __slots__ = ("_locks",)
 
     def __init__(self) -> None:
-        self._locks: dict[int, Any] = {}  # by the process
+        self._locks: dict[int, AbstractContextManager[Any]] = {}  # by the process
 
-    def __enter__(self) -> None:
+    @property
+    def own(self) -> AbstractContextManager[Any]:
+        """The lock of this process, to be held by `with`."""
         process = os.getpid()
-        lock = self._locks.get(process) or self._locks.setdefault(process, RLock())
-        lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._locks[os.getpid()].release()
+        return self._locks.get(process) or self._locks.setdefault(process, RLock())

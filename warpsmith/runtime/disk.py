@@ -84,7 +84,7 @@ class Limited:
 
     def added(self, size_bytes: int) -> None:
         """A file of so many bytes was written."""
-        with self._lock:
+        with self._lock.own:
             self._written += size_bytes
             room = 0 if self._seen is None else min(self._limit - self._seen, self._limit // 16)
             if self._written > room or self._seen is None:

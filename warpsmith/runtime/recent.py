@@ -76,7 +76,7 @@ class Kind:
     def held(self) -> Held:
         """A snapshot."""
         limit = self._limit(current())
-        with self._lock:
+        with self._lock.own:
             self._drawn_otherwise += 1
             hits = next(self.ticks) + 1 - self._drawn_otherwise
             values = [entry[0] for entry, _, _ in self._every()]
@@ -88,7 +88,7 @@ class Kind:
 
     def join(self, cache: Recent[Any, Any]) -> None:
         """Count what this cache keeps."""
-        with self._lock:
+        with self._lock.own:
             self._caches.add(weakref.ref(cache, self._caches.discard))
 
     def leave(self, entries: int) -> None:
@@ -99,7 +99,7 @@ class Kind:
         """What the cache keeps under the key from now on: what is there already, or this value."""
         limit = self._limit_now()
         gone: list[Any] = []  # dies after the lock is given back: what dies may run any code
-        with self._lock:
+        with self._lock.own:
             self._drawn_otherwise += 1
             found = cache.entries.get(key)
             if found is not None:

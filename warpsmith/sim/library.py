@@ -41,7 +41,7 @@ def library(compiling: Callable[[], None] = lambda: None) -> ctypes.CDLL:
         return _compiled(folder)
 
     path = _path(knobs.current().cache_dir)
-    with _LOADING:
+    with _LOADING.own:
         if path not in _LOADED:
             try:
                 made = native.loaded(path, _WHAT, compiled, lambda found: ctypes.CDLL(str(found)))
