@@ -57,6 +57,21 @@ def test_sums_over_dimensions_that_are_0_by_definition(dimension: int) -> None:
     np.testing.assert_array_equal(found, np.ones(5 * (1 - dimension)))
 
 
+def test_what_is_beside_a_sum_of_nothing_is_written() -> None:
+    """A kernel whose loops over columns have no turns stores nothing in them."""
+
+    def program(x: Any, w: Any, b: Any) -> Any:
+        row = ops.broadcast(x, [False, True])
+        product = ops.linear(row, w, b)
+        return ops.squeeze(row, [1]), ops.sum(product - product, [1], keepdim=True)
+
+    x, w, b = (np.ones(shape, np.float32) for shape in ((24,), (0, 1), (0,)))
+    with knobs.scope(device="sim"):
+        row, total = warpsmith.fuse(program)(x, w, b)
+    np.testing.assert_array_equal(row, x)
+    np.testing.assert_array_equal(total, np.zeros((24, 1)))
+
+
 def test_a_schedule_by_hand_that_would_leave_a_result_out_is_refused() -> None:
     with warpsmith.FusionDefinition() as fd:
         x, w = fd.define_tensor(shape=[-1, 8]), fd.define_tensor(shape=[8])

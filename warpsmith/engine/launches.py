@@ -25,6 +25,7 @@ from warpsmith.engine.progress import counted
 from warpsmith.engine.room import check_room
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
+from warpsmith.engine.unwritten import unwritten_of
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -105,8 +106,7 @@ class CallPlan:
     Attributes:
         segments: those of the fusion that are launched.
         arena: where the temporaries lie in the one piece of memory that they share.
-        unwritten: results with elements whose kernel is not launched, since its grid, which an
-            empty one shares, has no blocks.
+        unwritten: results with elements that no kernel writes, since something in it is empty.
     """
 
     launches: tuple[Launch, ...]
@@ -190,7 +190,9 @@ def plan_call(
     if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
         launches = _launches(segments, problem, DataType.Int, knobs)
     overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
-    unwritten = _unwritten(segments, launches, (*outputs, *temporaries))
+    unwritten = unwritten_of(
+        segments, {launch.segment for launch in launches}, (*outputs, *temporaries), values
+    )
     kernels = (*launches[:1], *overlapping)
     arena = _arena(segments, temporaries)
     return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), arena, unwritten)
@@ -204,29 +206,6 @@ def _arena(segments: Sequence[PlannedSegment], temporaries: Sequence[Allocation]
     first = {name: number for number, each in enumerate(segments) for name in each.segment.outputs}
     lives = (Life(t.name, t.bytes, first[t.name], last[t.name], ALIGNMENT) for t in temporaries)
     return arena_of(tuple(lives))
-
-
-def _unwritten(
-    segments: Sequence[PlannedSegment],
-    launches: Sequence[Launch],
-    allocations: Sequence[Allocation],
-) -> tuple[str, ...]:
-    """Names of the tensors with elements whose kernel is not launched, or scans nothing: its loops
-    over an empty result, which it writes too, have no turns.
-    """
-    elements = {each.name: prod(each.shape) for each in allocations}
-    launched = {launch.segment for launch in launches}
-    return tuple(
-        tensor.name
-        for number, planned in enumerate(segments)
-        for tensor in planned.segment.writes
-        if (number not in launched or _scans_nothing(planned, elements)) and elements[tensor.name]
-    )
-
-
-def _scans_nothing(planned: PlannedSegment, elements: Mapping[str, int]) -> bool:
-    scans = planned.candidate is not None and planned.candidate.scheduler == "scan"
-    return scans and any(elements[tensor.name] == 0 for tensor in planned.segment.writes)
 
 
 def _launches(

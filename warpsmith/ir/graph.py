@@ -106,6 +106,10 @@ class Graph:
             pending += [t for t in self.sources(position) if t not in stored or t in own]
         return tuple(sorted(chosen))
 
+    def met(self, positions: Iterable[int]) -> set[int]:
+        """Numbers of the tensors that operations read or make."""
+        return {t for p in positions for t in (*self.made(p), *self.sources(p))}
+
     def reads(self, positions: Sequence[int]) -> tuple[int, ...]:
         """Numbers of the tensors that operations read and none of them makes, as they come."""
         made = {number for position in positions for number in self.made(position)}

@@ -138,8 +138,8 @@ class _Search:
         read, results = frozenset(second.reads), first.graph.results
         inside = {t for t in read if self.uses[f"T{t}"] == 1} - results
         part = _joined(first, second, [t for t in first.sinks if t not in inside])
-        if len({self._is_empty(tensor) for tensor in part.written}) > 1:
-            return None  # the grid of what is empty has no blocks
+        if any(map(self._is_empty, (*part.read, *part.written))):
+            return None  # the grid of what is empty has no blocks, and its loops no turns
         us = self._priced(part)
         if us is None:
             return None

@@ -44,7 +44,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     region = segments.graph.slice(sinks, stored)
     read = _read_elsewhere(segments.graph, region)
     whole = segments.of(sinks, stored)
-    as_one = segments.go_together(sinks) and segments.decided.kept.isdisjoint(sinks)
+    as_one = segments.go_together(sinks, stored) and segments.decided.kept.isdisjoint(sinks)
     if as_one and not read:
         if whole.can_be_scheduled:
             return [whole]

@@ -146,7 +146,7 @@ class Segments:
     Args:
         target: that is to run them.
         without: schedulers that are not to take any, each with the reason.
-        empty: numbers of tensors that have no elements in the call.
+        empty: numbers of tensors, inputs too, that have no elements in the call.
         formats: by number of a tensor, how it is stored where that is not as the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
         decided: what is otherwise than the structure says.
@@ -175,9 +175,15 @@ class Segments:
         """By number of a narrow form, that of the value that is stored in it."""
         return {form: number for number, form in self.forms.items()}
 
-    def go_together(self, sinks: Collection[int]) -> bool:
-        """Whether all of the tensors have elements, or none."""
-        return len({sink in self.empty for sink in sinks}) < 2
+    def go_together(self, sinks: Collection[int], stored: Collection[int]) -> bool:
+        """Whether all of the tensors have elements, or none; and all are made of what has none, or
+        none: a loop over nothing stores nothing.
+        """
+        return not self.empty or len({self._emptiness(sink, stored) for sink in sinks}) < 2
+
+    def _emptiness(self, sink: int, stored: Collection[int]) -> tuple[bool, bool]:
+        met = self.graph.met(self.graph.slice([sink], stored))
+        return sink in self.empty, not self.empty.isdisjoint(met)
 
     def inside(self, graph: Graph) -> Segments:
         """Segments of a graph that is made of a part of this one."""

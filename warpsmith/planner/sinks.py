@@ -61,7 +61,7 @@ def merge_sinks(
             late.append(after)  # it writes what they have in common, and goes on with it
         for place in (g for g in late if len(groups[g]) < MOST_SINKS):
             joined = [*groups[place], sink]
-            if segments.go_together(joined) and segments.of(joined, cuts).can_be_scheduled:
+            if segments.go_together(joined, cuts) and segments.of(joined, cuts).can_be_scheduled:
                 break
         else:
             place = len(groups)
