@@ -25,7 +25,7 @@ from warpsmith.runtime import arrays
 
 BFLOAT16 = arrays.NUMPY_DTYPES["bfloat16"]
 TOUCHES = re.compile(r"\b(LDG|STG|LD|ST|ATOMG?|RED|LDGSTS|UBLKCP|UTMA(?!CCTL)\w+)\b")
-"""What machine code reaches global memory by, but for tensor maps (`UTMACCTL`), which are arguments;
+"""What machine code reaches global memory by, but for arguments such as tensor maps (`UTMACCTL`);
 `ACQBULK` is the wait and `PREEXIT` the admission."""
 
 

@@ -61,15 +61,15 @@ def test_what_is_beside_a_sum_of_nothing_is_written() -> None:
     """A kernel whose loops over columns have no turns stores nothing in them."""
 
     def program(x: Any, w: Any, b: Any) -> Any:
-        row = ops.broadcast(x, [False, True])
-        product = ops.linear(row, w, b)
-        return ops.squeeze(row, [1]), ops.sum(product - product, [1], keepdim=True)
+        wide = ops.broadcast(x, [False, False, False, True])
+        product = ops.linear(wide, w, b)
+        return ops.squeeze(wide, [3]), ops.sum(product - 1, [1, 3], keepdim=True)
 
-    x, w, b = (np.ones(shape, np.float32) for shape in ((24,), (0, 1), (0,)))
+    x, w, b = (np.ones(shape, np.float32) for shape in ((5, 24, 13), (0, 1), (0,)))
     with knobs.scope(device="sim"):
-        row, total = warpsmith.fuse(program)(x, w, b)
-    np.testing.assert_array_equal(row, x)
-    np.testing.assert_array_equal(total, np.zeros((24, 1)))
+        same, total = warpsmith.fuse(program)(x, w, b)
+    np.testing.assert_array_equal(same, x)
+    np.testing.assert_array_equal(total, np.zeros((5, 1, 13, 1)))
 
 
 def test_a_schedule_by_hand_that_would_leave_a_result_out_is_refused() -> None:
