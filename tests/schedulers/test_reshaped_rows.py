@@ -40,6 +40,14 @@ TORN: dict[str, tuple[tuple[int, ...], Form]] = {
     "rows in another order": ((ROWS[1], ROWS[0], LENGTH), lambda x: rows(ops.transpose(x, 0, 1))),
     "across memory": ((ROWS[0], LENGTH, ROWS[1]), lambda x: rows(ops.transpose(x, 1, 2))),
     "in pieces": ((4, COUNT, LENGTH // 4), lambda x: rows(ops.transpose(x, 0, 1))),
+    "in another order behind a reshape": (
+        (16, COUNT // 4 * LENGTH),
+        lambda x: rows(ops.transpose(ops.reshape(x, [16, -1, LENGTH]), 0, 1)),
+    ),
+    "of elements in another order": (
+        (*ROWS, LENGTH),
+        lambda x: rows(ops.transpose(ops.reshape(x, [-1, 16, LENGTH // 16]), 1, 2)),
+    ),
     "of one dimension to two": ((COUNT, LENGTH), lambda x: ops.reshape(x, [4, -1, LENGTH])),
 }
 
@@ -74,7 +82,7 @@ def test_rows_that_lie_in_order_are_loaded_ahead(case: str, role: bool) -> None:
     assert ("load to compute" in first) == role
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", TORN)
 def test_rows_that_lie_anywhere_are_loaded_by_threads(case: str) -> None:
     text = compiled(*TORN[case], rings="prefer").explain()

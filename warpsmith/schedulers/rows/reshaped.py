@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warpsmith.ir.exprs import Move, tensor_inputs
+from warpsmith.ir.exprs import Move, Reduction, tensor_inputs
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 
@@ -22,13 +22,12 @@ def torn(program: Program, reshaped: Iterable[Cached], kept: int) -> str:
 
 
 def _moved(program: Program, cached: Cached) -> bool:
-    """Whether dimensions of an input change places before it is reshaped."""
+    """Whether dimensions of an input change places, before or behind a reshape."""
     same = {cached.register}
     for operation in program.operations:
-        if same.isdisjoint(tensor_inputs(operation)):
+        if isinstance(operation, Reduction) or same.isdisjoint(tensor_inputs(operation)):
             continue
-        if not isinstance(operation, Move):
-            same.update(operation.outputs)
-        elif operation.kind != "reshape":
+        if isinstance(operation, Move) and operation.kind != "reshape":
             return True
+        same.update(operation.outputs)
     return False
