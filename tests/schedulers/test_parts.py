@@ -25,6 +25,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
+from warpsmith.planner.plan import cut
 from warpsmith.schedulers.parts import heuristic, shapes
 from warpsmith.schedulers.parts.levels import refusal
 from warpsmith.schedulers.parts.shapes import PartsParams
@@ -125,6 +126,22 @@ def test_narrow_accesses_are_side_by_side(
     make: Make, side: int, dtype: str, scheduler: str
 ) -> None:
     assert schedulers(make(Images(64, 96, side, False), dtype)) == [scheduler]
+
+
+def test_sums_of_parts_that_are_results_are_written_with_the_elements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And read where they are summed again, not made of all elements."""
+    monkeypatch.setattr(heuristic, "_rather_as_rows", lambda *given: "")
+    p = Program()
+    x = p.input(FLOAT, (None, None, None))
+    part = p.reduce("sum", x, [2])
+    row = p.reduce("sum", p.op("mul", part, part), [1])
+    both = p.broadcast(row, [False, True, True])
+    p.output(p.op("mul", x, both), part, p.reduce("sum", part, [0]))
+    segments = cut(p.fusion, target=H200)
+    assert [segment.inputs for segment in segments] == [(x.name,), (part.name,)]
+    assert part.name in segments[0].outputs
 
 
 # --- what is refused ---------------------------------------------------------------------------

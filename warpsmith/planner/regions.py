@@ -20,7 +20,7 @@ from warpsmith.planner.alike import Shape, shape_of
 from warpsmith.planner.joined import as_decided
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
-from warpsmith.planner.sinks import all_sinks, merge_sinks
+from warpsmith.planner.sinks import all_sinks, made_in, merge_sinks
 from warpsmith.schedulers.candidate import PERSISTENT
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
 
@@ -58,10 +58,12 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
                 return passes
         if kept := _elements_first(segments, sinks, region, stored):
             return kept
-    cuts = _first_cuts(segments, sinks, region, stored | read)
-    cuts = _enough_cuts(segments, sinks, region, cuts)
+    made = made_in(segments.graph, region, sinks, stored)
+    between = _between(segments.graph, region, stored | read)
+    cuts = _first_cuts(segments, sinks, made, stored | read, between)
+    cuts = _enough_cuts(segments, sinks, made, cuts)
     written = segments.decided.kept.union(sinks, read)
-    groups = merge_sinks(segments, all_sinks(segments, region, sinks, cuts), cuts, written)
+    groups = merge_sinks(segments, all_sinks(segments, made, sinks, cuts), cuts, written)
     groups, cuts = as_decided(segments, groups, cuts, frozenset(sinks))
     return [segments.of(group, cuts) for group in groups]
 
@@ -72,7 +74,8 @@ def _with_own_kernels(
     """Segments that make these sinks and no others, behind those of the sinks that they need. The
     narrow form in which one of them is stored is there with it.
 
-    What needs one of these through a sink that is none comes behind that one.
+    What needs one of these through a sink that is none comes behind that one. What earlier segments
+    leave for others is read, not computed again.
     """
     graph = segments.graph
 
@@ -87,12 +90,23 @@ def _with_own_kernels(
         others = set(own).difference(graph.made(graph.maker[sink]))
         return others.isdisjoint(needed_by(before([sink])))
 
+    def made_by(found: Iterable[Segment]) -> set[int]:
+        return {tensor.number for segment in found for tensor in segment.writes}
+
+    def left(found: Iterable[Segment], wanted: Collection[int]) -> set[int]:
+        made = made_by(found)
+        between = _between(graph, graph.slice([*wanted], stored), stored)
+        sums = {number for number in between if segments.forms.get(number, number) in made}
+        return made.difference(sinks) | sums
+
     first = [sink for sink in own if is_first(sink)]
     written = {*first, *(segments.forms.get(sink, sink) for sink in first)}
-    behind = [sink for sink in sinks if sink not in written | needed_by(first)]
     found = cut_region(segments, early, stored) if (early := before(first)) else []
-    found += cut_region(segments, first, stored)
-    return found + cut_region(segments, behind, stored | written) if behind else found
+    found += cut_region(segments, first, stored | left(found, first))
+    done = written | needed_by(first) | made_by(found)
+    if behind := [sink for sink in sinks if sink not in done]:
+        found += cut_region(segments, behind, stored | left(found, behind) | written)
+    return found
 
 
 def _rows_then_columns(segments: Segments, part: Part, shape: Shape) -> list[Segment]:
@@ -131,7 +145,8 @@ def _elements_first(
     Nothing where no sink is made so, or where others need more of it. It runs before all others,
     and reads nothing that these write.
     """
-    graph, each = segments.graph, all_sinks(segments, region, sinks, ())
+    graph = segments.graph
+    each = all_sinks(segments, made_in(graph, region, sinks, stored), sinks, ())
     there = stored.difference(number for p in region for number in graph.made(p))
     own = [sink for sink in each if segments.of([sink], there).taken_by("parts")]
     others = [sink for sink in each if sink not in own]
@@ -143,7 +158,8 @@ def _elements_first(
     first = segments.of([*given, *own], there)
     if not first.taken_by("parts"):
         return []
-    return [first, *cut_region(segments, others, stored.union(given))]
+    behind = [sink for sink in others if sink not in given]
+    return [first, *(cut_region(segments, behind, stored.union(given)) if behind else [])]
 
 
 def _in_one_pass(segments: Segments, part: Part, shape: Shape) -> list[Segment]:
@@ -174,37 +190,40 @@ def _in_order(operations: Iterable[Operation], chosen: Collection[int]) -> list[
 
 
 def _first_cuts(
-    segments: Segments, sinks: Sequence[int], region: Sequence[int], stored: frozenset[int]
+    segments: Segments,
+    sinks: Sequence[int],
+    made: Sequence[int],
+    stored: frozenset[int],
+    between: frozenset[int],
 ) -> frozenset[int]:
     """Of what no scheduler computes whole, what a row's reductions give to operations on it; but
     for what other sinks give it, if that is enough: they are written in any case.
     """
     graph, wanted = segments.graph, frozenset(sinks)
-    between = _between(graph, region, stored)
     cuts = stored
     while True:
         found = cuts
-        for sink in all_sinks(segments, region, sinks, cuts):
+        for sink in all_sinks(segments, made, sinks, cuts):
             if segments.of([sink], cuts).can_be_scheduled:
                 continue
             positions = graph.slice([sink], cuts)
-            made = frozenset(number for p in positions for number in graph.made(p)) - {sink}
-            given = made & wanted
+            own = frozenset(number for p in positions for number in graph.made(p)) - {sink}
+            given = own & wanted
             enough = given and segments.of([sink], cuts | given).can_be_scheduled
-            found |= given if enough else made & between
-        found = _little_again(segments, sinks, region, found)
+            found |= given if enough else own & between
+        found = _little_again(segments, sinks, made, found)
         if found == cuts:
             return cuts
         cuts = found
 
 
 def _little_again(
-    segments: Segments, sinks: Sequence[int], region: Sequence[int], cuts: frozenset[int]
+    segments: Segments, sinks: Sequence[int], made: Sequence[int], cuts: frozenset[int]
 ) -> frozenset[int]:
     """Cuts, these among them, with which no segment computes many operations again."""
     graph = segments.graph
     computed: set[int] = set()
-    for sink in all_sinks(segments, region, sinks, cuts):
+    for sink in all_sinks(segments, made, sinks, cuts):
         positions = graph.slice([sink], cuts)
         again = computed.intersection(positions)
         if len(again) > MOST_AGAIN:
@@ -231,7 +250,7 @@ def _narrowest(graph: Graph, number: int, cuts: Collection[int]) -> int:
 
 
 def _enough_cuts(
-    segments: Segments, sinks: Sequence[int], region: Sequence[int], cuts: frozenset[int]
+    segments: Segments, sinks: Sequence[int], made: Sequence[int], cuts: frozenset[int]
 ) -> frozenset[int]:
     """Cuts, these among them, that leave only what some scheduler can compute.
 
@@ -243,7 +262,7 @@ def _enough_cuts(
     while True:
         refused = [
             sink
-            for sink in all_sinks(segments, region, sinks, cuts)
+            for sink in all_sinks(segments, made, sinks, cuts)
             if not segments.of([sink], cuts).can_be_scheduled
         ]
         if not refused:

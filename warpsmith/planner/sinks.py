@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from warpsmith.ir.graph import Graph
 from warpsmith.planner.segment import Segments
 
 GROUPS_ASKED = 8
@@ -14,20 +15,23 @@ MOST_SINKS = 64
 with all that are there, which would take time with the square of how many they are."""
 
 
-def all_sinks(
-    segments: Segments, region: Sequence[int], sinks: Sequence[int], cuts: Collection[int]
+def made_in(
+    graph: Graph, region: Sequence[int], sinks: Sequence[int], stored: Collection[int]
 ) -> list[int]:
-    """Tensors that must be written: those asked for, and cuts among the region's own.
+    """What the operations of a region make that is not in memory before, or is asked for."""
+    there = frozenset(stored).difference(sinks)
+    return [number for p in region for number in graph.made(p) if number not in there]
+
+
+def all_sinks(
+    segments: Segments, made: Sequence[int], sinks: Sequence[int], cuts: Collection[int]
+) -> list[int]:
+    """Tensors that must be written: those asked for, and cuts among what a region has `made`.
 
     A value and the narrow form in which it is stored count as one.
     """
     wanted = set(sinks)
-    found = [
-        number
-        for position in region
-        for number in segments.graph.made(position)
-        if number in wanted or number in cuts
-    ]
+    found = [number for number in made if number in wanted or number in cuts]
     forms = {segments.forms.get(number) for number in found}
     return [number for number in found if number not in forms]
 
