@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
@@ -17,7 +16,7 @@ from warpsmith.schedulers.outer_persistent.shapes import (
     COPY_SHARE,
     blocks_per_sm,
 )
-from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of, whole_reduction
+from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of
 from warpsmith.schedulers.parts.shapes import PartsParams, Work, registers, shapes, time_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import pattern
@@ -47,12 +46,6 @@ class Parts(Rows):
         levels, reason = levels_of(self.fusion, self.domains, reads)
         assert levels is not None, reason
         return levels
-
-    @cached_property
-    def sums(self) -> tuple[TensorView, ...]:
-        """The reductions, one of all elements first."""
-        first = whole_reduction(self.fusion, self.domains, self.levels)
-        return first, *(t for t in super().sums if t is not first)
 
     @cached_property
     def axes(self) -> tuple[IterDomain, ...]:

@@ -16,7 +16,6 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.applicability import cached_map, self_mapped
 from warpsmith.schedulers.reduction.applicability import (
     after_reduction,
@@ -41,7 +40,7 @@ class Levels:
 def levels_of(
     fusion: Program, domains: DomainMap, reads: Iterable[Sequence[IterDomain]]
 ) -> tuple[Levels | None, str]:
-    """The levels of a fusion, or None and why it has none.
+    """The levels of a fusion, or None and why it has none. Its first reduction is of elements.
 
     Args:
         reads: the dimensions of each input in memory order, as the groups know them.
@@ -124,17 +123,11 @@ def refusal(fusion: Program) -> str:
         return reason
     if not levels.kept:
         return "all of it is one row"
-    first = whole_reduction(fusion, domains, levels)
     return (
         self_mapped(fusion, domains)
-        or uncovered(fusion, domains, first)
+        or uncovered(fusion, domains, reductions(fusion)[0])
         or _unfit(fusion, domains, levels)
     )
-
-
-def whole_reduction(fusion: Program, domains: DomainMap, levels: Levels) -> TensorView:
-    """The first reduction of elements."""
-    return next(t for t in reductions(fusion) if levels.inside <= pattern(domains, t)[1])
 
 
 def _unfit(fusion: Program, domains: DomainMap, levels: Levels) -> str:
