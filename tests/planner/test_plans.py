@@ -287,6 +287,18 @@ def test_an_operand_of_products_along_both_dimensions_is_stored_once() -> None:
     assert made[0].segment.writes[0].memory_order() == (0, 1)
 
 
+@pytest.mark.parametrize("dtype", [BFLOAT, np.float32])
+def test_what_is_repeated_is_stored_and_nothing_else(dtype: Any) -> None:
+    """Also where what is repeated is a wide form of it."""
+
+    def body(x: Any, y: Any, weight: Any) -> Any:
+        repeated = ops.repeat_interleave(ops.reshape(x, [-1, 64]), 3, 0)
+        return rms_norm(repeated, weight) + y
+
+    arrays = [drawn(*shape, dtype=dtype) for shape in ((4, 3, 64), (36, 64), (64,))]
+    assert schedulers(body, *arrays) == ["pointwise", "inner_persistent"]
+
+
 def test_what_is_computed_of_a_result_is_computed_again() -> None:
     """A gate that is saved is in memory already: what follows reads that."""
 

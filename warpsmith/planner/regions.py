@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.ir.exprs import Move, Reduction, Scan
+from warpsmith.ir.exprs import Move, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
@@ -21,6 +21,7 @@ from warpsmith.planner.joined import as_decided
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.planner.sinks import all_sinks, made_in, merge_sinks
+from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.candidate import PERSISTENT
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
 
@@ -296,7 +297,8 @@ def _sources(graph: Graph, sink: int) -> frozenset[int]:
 
 def _read_elsewhere(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
     """What is computed, and read at other places than those of the loops that compute it."""
-    read = (t for p in positions for t in read_elsewhere(graph.operations[p]))
+    chosen = (graph.operations[p] for p in positions)
+    read = (t for op in chosen for t in (tensor_inputs(op) if repeats(op) else read_elsewhere(op)))
     return frozenset(t.number for t in read if t.number in graph.maker)
 
 
