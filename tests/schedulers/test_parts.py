@@ -183,6 +183,16 @@ def test_reductions_of_other_dimensions_are_refused() -> None:
     assert "reduces neither parts of rows nor rows of such parts" in refusal(p.fusion)
 
 
+def test_rows_of_what_is_reduced_elsewhere_are_refused() -> None:
+    """One sum keeps a dimension that the other reduces, and reduces the one that it keeps."""
+    p = Program()
+    x, w = p.input(DataType.Float, (5, 6, 7)), p.input(DataType.Float, (7, 5))
+    total = p.broadcast(p.reduce("sum", x, [1, 2]), [True, False])
+    mixed = p.broadcast(p.reduce("sum", p.op("mul", w, total), [1]), [True, True, False])
+    p.output(p.op("sub", x, mixed))
+    assert "keeps what" in refusal(p.fusion)
+
+
 def test_one_row_is_refused() -> None:
     p = Program()
     x = p.input(FLOAT, (None, None))

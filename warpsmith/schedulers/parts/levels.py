@@ -57,6 +57,8 @@ def levels_of(
     if not rest:
         return _by_memory(domains, reads, kept, inside)
     rows = rest[0][1]
+    if not rows <= kept:
+        return None, f"{rest[0][0].name} keeps what {reduced[0].name} reduces"
     parts = kept - rows
     for tensor, own, gone in rest:
         if own != rows or gone not in (parts, whole - rows):
