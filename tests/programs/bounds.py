@@ -360,6 +360,10 @@ def contracted(
         unknown = np.einsum(equation, lost[0], everywhere[1]) > 0
         unknown |= np.einsum(equation, everywhere[0], lost[1]) > 0
         unknown |= np.isfinite(value) & (size > LARGEST[dtype] / 8)
+        endless = [np.isinf(x.value).astype(float) for x in (a, b)]
+        perhaps_0 = [((np.abs(x.value) <= x.error) & (x.error > 0)).astype(float) for x in (a, b)]
+        unknown |= np.einsum(equation, endless[0], perhaps_0[1]) > 0  # infinite, or no number
+        unknown |= np.einsum(equation, perhaps_0[0], endless[1]) > 0
     return settled(dtype, value, np.where(unknown, np.inf, error + SMALLEST[dtype]))
 
 
