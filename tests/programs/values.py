@@ -86,4 +86,5 @@ def perhaps_stored(value: Value) -> Value:
     error = held.error + UNIT[value.dtype] * np.abs(held.value) + SMALLEST[value.dtype]
     size = np.abs(held.value) + error
     beyond = np.isfinite(held.value) & (size > bounds.LARGEST[value.dtype])
-    return replace(value, wide=settled(held.dtype, held.value, np.where(beyond, np.inf, error)))
+    error = np.where(beyond | held.unknown, np.inf, error)
+    return replace(value, wide=settled(held.dtype, held.value, error))
