@@ -165,7 +165,7 @@ def test_the_first_launch_is_a_plain_one_even_of_a_kernel_that_waits(
     monkeypatch.setattr(
         launches, "_launch", lambda n, part, *rest: launch(n, part, *rest) if part.follows else None
     )
-    monkeypatch.setattr(launches, "_unwritten", lambda *call: ())
+    monkeypatch.setattr(launches, "unwritten_of", lambda *call: ())
     made = compiled("across blocks")
     assert [kernel.kernel.early for kernel in made.kernels] == [True, True]
     assert made.explain().count("starts      while") == 1
