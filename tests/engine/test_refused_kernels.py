@@ -7,18 +7,15 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from warpsmith import fuse, knobs, ops
 from warpsmith.engine import compiled as compiled_module
-from warpsmith.engine import proofs
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.planned import MOST_REFUSED
-from warpsmith.errors import CompileError, KernelRefusal, PlanWarning, ProtocolError
-from warpsmith.kernel.kernel import Kernel
+from warpsmith.errors import CompileError, KernelRefusal, PlanWarning
 from warpsmith.runtime import cache as cache_module
 from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
@@ -88,27 +85,6 @@ def test_where_none_has_code_another_scheduler_has_the_part(
     assert [words in str(each.message) for each in told] == [False] * (MOST_REFUSED - 1) + [True]
     assert len(seen) == MOST_REFUSED
     assert launch.compiled.name.startswith("matmul_by_threads_")
-
-
-def test_a_kernel_that_is_not_proved_is_such_a_refusal(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """It is never launched; the next one is."""
-    real, asked = proofs.prove, list[Kernel]()
-
-    def first_hangs(kernel: Kernel, *given: Any) -> int:
-        asked.append(kernel)
-        if kernel == asked[0]:
-            raise ProtocolError("no one arrives", code="WS0901", rule="every wait ends")
-        return real(kernel, *given)
-
-    monkeypatch.setattr(proofs, "prove", first_hangs)
-    program = product()
-    with knobs.scope(cache_dir=tmp_path), pytest.warns(PlanWarning, match="left out.*WS0901"):
-        assert is_right(program)
-    (launch,) = program.plan_for([X, W]).launches
-    assert launch.compiled.name.startswith("matmul_")
-    assert launch.compiled.kernel != asked[0]
 
 
 def test_too_few_registers_for_an_instruction_are_such_a_refusal(

@@ -15,9 +15,7 @@ from warpsmith.errors import (
     ArgumentError,
     KernelRefusal,
     PlanWarning,
-    ProtocolError,
     ScheduleError,
-    WarpsmithError,
 )
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs
@@ -75,7 +73,7 @@ class PlannedSegment:
     launches: Recent[Hashable, object] = field(default_factory=lambda: Recent(LAUNCHES))
     tried: bool = False
     _favourites: Recent[Hashable, str] = field(default_factory=lambda: Recent(LAUNCHES))
-    _refused: Recent[Params, WarpsmithError] = field(default_factory=lambda: Recent(LAUNCHES))
+    _refused: Recent[Params, KernelRefusal] = field(default_factory=lambda: Recent(LAUNCHES))
     _proved: Recent[tuple[str, tuple[tuple[str, int], ...]], int] = field(
         default_factory=lambda: Recent(PROOFS)
     )
@@ -189,7 +187,7 @@ class PlannedSegment:
                 return self._with_vectors(chosen, launch_values, problem, index_type, knobs)
             except (ArgumentError, ScheduleError) as failure:
                 raise self._no_kernel(failure) from failure
-            except (KernelRefusal, ProtocolError) as failure:
+            except KernelRefusal as failure:
                 if knobs.override_dir is not None:  # the text may be its user's
                     raise
                 self._refused.put(chosen, failure)
@@ -304,7 +302,7 @@ def warn_of(unfit: Unfit) -> None:
     )
 
 
-def _warn_of_refusal(candidate: Candidate, refusal: WarpsmithError) -> None:
+def _warn_of_refusal(candidate: Candidate, refusal: KernelRefusal) -> None:
     warnings.warn(
         f"the fastest kernel of {candidate.scheduler}, by prediction, is left out: {refusal}; the "
         "next one may be slower: please report it",
