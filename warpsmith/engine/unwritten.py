@@ -24,17 +24,14 @@ def unwritten_of(
         launched: places of the segments that are.
     """
     elements = {each.name: prod(each.shape) for each in allocations}
-    return tuple(
-        tensor.name
-        for place, planned in enumerate(segments)
-        for tensor in planned.segment.writes
-        if elements[tensor.name]
-        and (
-            place not in launched
-            or _scans_nothing(planned, elements)
-            or tensor.number in _beside_nothing(planned, values)
-        )
-    )
+    found: list[str] = []
+    for place, planned in enumerate(segments):
+        written = planned.segment.writes
+        if place in launched and not _scans_nothing(planned, elements):
+            beside = _beside_nothing(planned, values)
+            written = tuple(tensor for tensor in written if tensor.number in beside)
+        found += (tensor.name for tensor in written if elements[tensor.name])
+    return tuple(found)
 
 
 def _scans_nothing(planned: PlannedSegment, elements: Mapping[str, int]) -> bool:

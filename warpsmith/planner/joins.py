@@ -16,9 +16,9 @@ from itertools import count
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
-from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.alike import Labels, shape_of
 from warpsmith.planner.decided import Decided
+from warpsmith.planner.empty import is_empty
 from warpsmith.planner.other_kernels import between, other
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.schedulers.problem import Problem
@@ -138,16 +138,13 @@ class _Search:
         read, results = frozenset(second.reads), first.graph.results
         inside = {t for t in read if self.uses[f"T{t}"] == 1} - results
         part = _joined(first, second, [t for t in first.sinks if t not in inside])
-        if any(map(self._is_empty, (*part.read, *part.written))):
+        if any(is_empty(tensor, self.problem.values) for tensor in (*part.read, *part.written)):
             return None  # the grid of what is empty has no blocks, and its loops no turns
         us = self._priced(part)
         if us is None:
             return None
         reads, writes = (frozenset(f"T{t}" for t in ts) for ts in (part.reads, part.sinks))
         return _Kernel(part, writer.sinks + reader.sinks, reads, writes, us)
-
-    def _is_empty(self, tensor: TensorView) -> bool:
-        return any(self.problem.size(axis.extent) == 0 for axis in tensor.shape_axes)
 
     def _priced(self, part: Part) -> float | None:
         """Microseconds; None where no kernel computes it, or nobody is to ask any more."""

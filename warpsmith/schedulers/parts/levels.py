@@ -24,6 +24,7 @@ from warpsmith.schedulers.reduction.applicability import (
     reductions,
     uncovered,
 )
+from warpsmith.schedulers.rows.applicability import walked
 
 Groups = frozenset[Group]
 
@@ -148,8 +149,7 @@ def _unfit(fusion: Program, domains: DomainMap, levels: Levels) -> str:
         for output in operation.outputs:
             if output not in after:
                 continue
-            axes = (*output.root, *output.logical)
-            own = {domains.group(axis) for axis in axes if not axis.is_broadcast}
+            own = walked(domains, output)
             given = Derivation(domains, dict.fromkeys(own, integers.ZERO))
             elements = all(map(given.reaches, levels.inside))
             again |= elements and output in after_rows

@@ -94,20 +94,21 @@ def _torn(fusion: Program, domains: DomainMap, first: TensorView) -> str:
         for output in operation.outputs:
             if output not in after:
                 continue
-            own = {group for group in _walked(domains, output) if not results.reaches(group)}
+            own = {group for group in walked(domains, output) if not results.reaches(group)}
             if own and not own >= gone and not _gives(domains, output, gone):
                 return f"{output.name} has some of the dimensions that were reduced, not all"
     return ""
 
 
-def _walked(domains: DomainMap, tensor: TensorView) -> set[Group]:
+def walked(domains: DomainMap, tensor: TensorView) -> set[Group]:
+    """Groups of the dimensions that a tensor has, before and behind what reshapes it."""
     axes = (*tensor.root, *tensor.logical)
     return {domains.group(axis) for axis in axes if not axis.is_broadcast}
 
 
 def _gives(domains: DomainMap, tensor: TensorView, groups: Collection[Group]) -> bool:
     """Whether all these follow from the tensor's dimensions, as those before a reshape do."""
-    known = dict.fromkeys(_walked(domains, tensor), integers.ZERO)
+    known = dict.fromkeys(walked(domains, tensor), integers.ZERO)
     derivation = Derivation(domains, known)
     return all(map(derivation.reaches, groups))
 
