@@ -11,7 +11,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Let, Statement
-from warpsmith.kernel.rings import Begin
+from warpsmith.kernel.rings import Begin, Jump
 from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.protocol.accesses import synchronizes
 from warpsmith.protocol.launched import launch_values
@@ -138,7 +138,9 @@ def shortened(kernel: Kernel, count: int) -> Kernel:
     """The kernel with its long loops of constant length cut to `count` iterations.
 
     Comparisons with the length of such a loop are cut with it. Lengths stay in proportion, or keep
-    small differences, if that is possible, as loops of one role often go with those of another.
+    small differences, if that is possible, as loops of one role often go with those of another. A
+    cursor that jumps over the stages of other groups jumps by such a length, or by several: what is
+    taken off is then whole turns of its ring, twice over, so that stages and phases stay the same.
     """
     memo: dict[int, bool] = {}
     lengths = _cut_lengths(
@@ -149,6 +151,7 @@ def shortened(kernel: Kernel, count: int) -> Kernel:
             if (extent := integers.constant(s.extent)) is not None and extent > count
         },
         count,
+        math.lcm(*(2 * s.cursor.stages for s in walk(kernel.body) if isinstance(s, Jump))),
     )
     if not lengths:
         return kernel
@@ -165,19 +168,31 @@ def shortened(kernel: Kernel, count: int) -> Kernel:
     return replace(kernel, body=rewritten(kernel.body, cut))
 
 
-def _cut_lengths(lengths: Set[int], count: int) -> dict[int, int]:
-    """What lengths that are more than `count` become."""
+def _cut_lengths(lengths: Set[int], count: int, turns: int) -> dict[int, int]:
+    """What lengths that are more than `count` become, each by a multiple of `turns` less.
+
+    They are no more than `count` then, or no more than `turns`, if that is more.
+    """
     common = math.gcd(*lengths)
-    unit = count * common // max(lengths, default=1)
-    if unit:
+    most = count * common // max(lengths, default=1)
+    unit = _less(common, most, turns)
+    if unit <= most:
         return {length: length // common * unit for length in lengths}
     result: dict[int, int] = {}
-    longest = 0
+    whole = kept = 0
     for length in sorted(lengths, reverse=True):
-        if longest - length >= count // 2 or not longest:
-            longest = length
-        result[length] = count - (longest - length)
+        if whole - length >= count // 2 or not whole:
+            whole, kept = length, _less(length, count, turns)
+        result[length] = max(kept - (whole - length), _less(length, 0, turns))
     return result
+
+
+def _less(length: int, most: int, turns: int) -> int:
+    """The largest number up to `most` that is a multiple of `turns` below a length; if there is
+    none, the least one of these that is positive.
+    """
+    short = length - -(-(length - most) // turns) * turns
+    return short if short > 0 else (length - 1) % turns + 1
 
 
 def _compared(condition: Expr, lengths: Mapping[int, int]) -> Expr:

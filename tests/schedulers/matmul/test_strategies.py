@@ -10,8 +10,9 @@ import pytest
 
 from tests.support.matmuls import check, linear, operands
 from tests.support.product_programs import close, run, values, wide
-from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith import DataType, FusionDefinition, knobs, protocol
 from warpsmith.errors import SchedulerRefusal
+from warpsmith.protocol.sizes import shortened
 from warpsmith.schedulers.matmul import heuristic, words
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import Beside
@@ -93,6 +94,30 @@ def test_every_strategy(
     assert f"compute: multiply, warps 4 to {3 + 4 * groups}," in said
     assert said.count("one after the other") == (2 if turns else 0)
     assert ("by multicast to 2 blocks" in said) is (cluster != (1, 1))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("turns", [2, 3])
+def test_one_turn_of_a_size_that_is_known(
+    monkeypatch: pytest.MonkeyPatch, turns: int, cluster: tuple[int, int]
+) -> None:
+    """No group has a second tile, so none has a loop of tiles; the stages are filled again for the
+    next group all the same. The proof of loops that are cut holds, too.
+    """
+    forced(monkeypatch, turns, (64, 64), cluster=cluster, stages=4)
+    sizes = (128 * cluster[0], 64 * turns * cluster[1], 64 * 5)
+    x, weight = operands(*sizes, seed=7, dtype=DataType.Half)
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor(t.shape, dtype=DataType.Half) for t in (x, weight))
+        fd.add_output(fd.ops.linear(a, b))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([x, weight])
+        (launch,) = fd._ready(False).plan_for([x, weight]).launches
+    check(result, x, weight)
+    for count in range(2, 5 * turns):
+        short = shortened(launch.compiled.kernel, count)
+        assert protocol.check(short, {}, target=H200).steps
 
 
 @pytest.mark.few(1)

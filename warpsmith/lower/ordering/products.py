@@ -125,10 +125,11 @@ def delay_releases(
         for k: { await full; compute; await all groups; if 0 < k: release empty[stage - 1];
                  registers = ...; products; commit; advance }
 
-    Where nothing comes behind the loop that would fill the stages anew, the last one is left as it
-    is. Returns the edges that are ordered by it: none where the loop runs once, where its sums are
-    touched in it, or where the stage is filled again before it is free: one that is the ring's only
-    one, or that the same threads fill as far ahead as there are stages.
+    Where nothing comes behind the loop that would fill the stages anew, for these threads or for
+    others that take turns with them, the last one is left as it is. Returns the edges that are
+    ordered by it: none where the loop runs once, where its sums are touched in it, or where the
+    stage is filled again before it is free: one that is the ring's only one, or that the same
+    threads fill as far ahead as there are stages.
     """
     loop = batch.holder
     mine = [guard for guard in guards if batch.holds(guard.first)]
@@ -143,7 +144,7 @@ def delay_releases(
     else:
         (wait,) = batch.commit.after(AwaitProducts(1))
     runs = integers.less(0, extent) == integers.TRUE
-    again = any(node.repeats for node in loop.up() if node is not loop)
+    again = any(node.repeats for node in loop.up() if node is not loop) or any(map(_goes_on, mine))
     end = AwaitProducts(0, batch.sums, apart=runs or not again)
     late: list[ArriveByWarp | ReleaseRemote] = []
     delayed: list[Node] = []
@@ -166,6 +167,15 @@ def delay_releases(
             guard.nodes += [batch.commit, wait, over, *last]
         guard.arrival = moved[guard.arrival]
     return late_too
+
+
+def _goes_on(guard: MbarrierEdge) -> bool:
+    """Whether another agent fills the stages in a loop that runs inside another one."""
+    fill = guard.second
+    if fill.scope is guard.first.scope or fill.cursor is None:
+        return False
+    moved = (n for n in fill.scope.root.walk() if n.statement == Advance(fill.cursor))
+    return any(sum(outer.repeats for outer in node.up()) > 1 for node in moved)
 
 
 def _hand_on(loop: Node, guards: Sequence[MbarrierEdge]) -> Node | None:
