@@ -466,9 +466,26 @@ def centred_by_both(x: Any) -> tuple[Any, ...]:
     return ops.sum(far, [0]), far * ops.broadcast(rows, [False, True])
 
 
+def multiplied_and_stacked(x: Any) -> tuple[Any, ...]:
+    """The Float value is read by the rows, and as it is stored by what is stacked."""
+    less = ops.neg(x)
+    far = ops.tanh(less)
+    parts = ops.exp(far - ops.max(far, -1, keepdim=True))
+    shares = parts / ops.sum(parts, -1, keepdim=True)
+    product = ops.matmul(far, ops.matmul(ops.transpose(x, 0, 1), x))
+    return ops.stack([x, less], 0), ops.where(product > 0, far, x), less, ops.mean(shares, [1])
+
+
 @pytest.mark.parametrize("kind", [BFLOAT, np.float32])
 @pytest.mark.parametrize(
-    "program", [spread, both_of_one_operation, spread_at_other_places, centred_by_both]
+    "program",
+    [
+        spread,
+        both_of_one_operation,
+        spread_at_other_places,
+        centred_by_both,
+        multiplied_and_stacked,
+    ],
 )
 def test_no_kernel_reads_what_it_writes_and_none_writes_what_another_does(
     program: Body, kind: Any

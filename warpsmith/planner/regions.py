@@ -73,19 +73,21 @@ def _with_own_kernels(
     segments: Segments, sinks: Sequence[int], stored: frozenset[int], own: Sequence[int]
 ) -> list[Segment]:
     """Segments that make these sinks and no others, behind those of the sinks that they need. The
-    narrow form in which one of them is stored is there with it.
+    narrow form in which one of them is stored is there with it, and the values that are stored in
+    the form of one are made with that one.
 
     What needs one of these through a sink that is none comes behind that one. What earlier segments
     leave for others is read, not computed again.
     """
     graph = segments.graph
+    wide = {number for number, form in segments.forms.items() if form in own}
 
     def needed_by(chosen: Collection[int]) -> set[int]:
         return {number for p in graph.slice([*chosen], ()) for number in graph.made(p)}
 
     def before(chosen: Collection[int]) -> list[int]:
         needed = needed_by(chosen)
-        return [sink for sink in sinks if sink in needed and sink not in own]
+        return [sink for sink in sinks if sink in needed.difference(own, wide)]
 
     def is_first(sink: int) -> bool:
         others = set(own).difference(graph.made(graph.maker[sink]))
@@ -103,7 +105,7 @@ def _with_own_kernels(
     first = [sink for sink in own if is_first(sink)]
     written = {*first, *(segments.forms.get(sink, sink) for sink in first)}
     found = cut_region(segments, early, stored) if (early := before(first)) else []
-    found += cut_region(segments, first, stored | left(found, first))
+    found += cut_region(segments, first, (stored | left(found, first)) - wide)
     done = written | needed_by(first) | made_by(found)
     if behind := [sink for sink in sinks if sink not in done]:
         found += cut_region(segments, behind, stored | left(found, behind) | written)
