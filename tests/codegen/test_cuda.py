@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
 from tests.support.lowering import lowered
 from tests.support.program import Program
-from warpsmith import FusionDefinition
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
@@ -22,7 +19,6 @@ from warpsmith.kernel.kernel import Kernel, Launch, layout_of
 from warpsmith.kernel.nodes import Buffer, Element, Statement
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.pipeline import lower
-from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
 from warpsmith.schedule.caches import cache_before
@@ -191,30 +187,3 @@ def test_a_block_reduction_brings_its_operation(op: str) -> None:
     assert (
         compile_source(Source(text=cuda_text(kernel, H200), entry="k", arch="sm_90a")).registers > 0
     )
-
-
-@pytest.mark.parametrize(
-    ("op", "dtype", "cleared"),
-    [
-        ("cos", DataType.Double, True),
-        ("tan", DataType.Double, True),
-        ("cos", DataType.Float, False),
-        ("sqrt", DataType.Double, False),
-    ],
-)
-def test_no_table_is_read_at_a_place_that_nobody_wrote(
-    op: str, dtype: DataType, cleared: bool
-) -> None:
-    """Threads that load nothing compute what they have: CUDA finds digits of 2 / pi by it."""
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1], True, dtype)
-        fd.add_output(getattr(fd.ops, op)(x))
-    given = np.linspace(1e8, 1e9, 100).astype(NUMPY_DTYPES[dtype.value])
-    (found,) = fd.execute([given])
-    np.testing.assert_allclose(found, getattr(np, op)(given), rtol=1e-6, atol=1e-6)
-    (launch,) = fd.executable().plan_for([given]).launches
-    declared = re.findall(
-        r"^ +\w+ T\d+(?:\[\d+\])?( = \{\})?;$", launch.compiled.cuda, re.MULTILINE
-    )
-    assert declared
-    assert all(bool(value) == cleared for value in declared)

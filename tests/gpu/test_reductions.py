@@ -254,3 +254,27 @@ def test_short_columns(shape, dims, dtype):
     wide = x.double(), y.double()
     for out, terms in zip(found, (wide[0] + wide[1], wide[0] * wide[1]), strict=True):
         assert_near(out, terms.sum(dims), terms=_terms(shape, dims))
+
+
+def test_a_thread_that_loads_nothing_does_not_leave_the_others():
+    """The last block has a row too many, whose logarithm its four threads would take alike."""
+    x = torch.randn(127, 8, dtype=torch.float64, device="cuda")
+
+    def program(x):
+        far = x - ops.max(x, 1, keepdim=True)
+        logs = far - ops.log(ops.sum(ops.exp(far), 1, keepdim=True))
+        return ops.var(logs, 0, correction=0), logs
+
+    wanted = torch.log_softmax(x, 1).var(0, correction=0)
+    for _ in range(10):
+        torch.testing.assert_close(fused(program, x)[0], wanted, rtol=1e-12, atol=0)
+
+
+def test_the_variance_of_equal_products_is_not_negative():
+    """A product that is fused with the subtraction of the mean is not the rounded one whose mean
+    it is.
+    """
+    x = torch.randint(1, 5, (256,), device="cuda") * torch.tensor([[-1.0], [1.0], [1.0]]).cuda()
+    (variances,) = fused(lambda x: ops.var(ops.tanh(x) * (x * -1.55), 0), x)
+    assert bool((variances >= 0).all())
+    assert bool((variances < 1e-12).all())

@@ -11,6 +11,7 @@ import pytest
 import warpsmith
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
+from warpsmith import ops
 from warpsmith.ir.dtypes import DataType
 
 SHAPES = ((1, 1), (1, 9), (9, 1), (7, 17), (64, 128), (3, 1000), (300, 5))
@@ -74,6 +75,24 @@ def test_variance(dims: tuple[int, ...], shape: tuple[int, int], splits: int) ->
     p.output(p.op("div", m2, count), p.op("neg", mean))
     arrays = random_inputs(p.fusion, {"T0": shape})
     check_automatic(p.fusion, arrays, splits=splits, terms=math.prod(shape))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [2, 3, 5, 31])
+@pytest.mark.parametrize("dims", [(0,), (1,)])
+def test_the_variance_of_equal_products_is_not_negative(
+    dims: tuple[int, ...], rows: int, dtype: type
+) -> None:
+    """A product that is fused with the subtraction of the mean is not the rounded one whose mean
+    it is.
+    """
+    rng = np.random.default_rng(rows)
+    a, b = (np.repeat(rng.standard_normal((96, 1)), rows, 1).astype(dtype) for _ in range(2))
+    arrays = [np.ascontiguousarray(x.T if dims == (0,) else x) for x in (a, b)]
+    (found,) = warpsmith.fuse(lambda a, b: (ops.var(a * b, list(dims), correction=0),))(*arrays)
+    assert (found >= 0).all()
+    assert (found <= (np.finfo(dtype).eps * a * b)[:, 0] ** 2).all()
 
 
 @pytest.mark.parametrize("dims", [(0,), (1,)])

@@ -90,3 +90,13 @@ def test_what_others_need_or_what_has_other_dimensions_stays(program: Any) -> No
     draft = fusion.draft()
     cancel_reshapes(draft)
     assert [type(op) for op in draft.operations] == [type(op) for op in fusion.operations]
+
+
+@pytest.mark.parametrize("shape", [(6, 2, 4), (6, 1, 4)])
+def test_both_operands_are_reshapes_of_one_tensor(shape: tuple[int, ...]) -> None:
+    x = np.random.default_rng(3).standard_normal(shape).astype(np.float32)
+    with FusionDefinition() as fd:
+        a = fd.define_tensor([-1, -1, -1], True, DataType.Float)
+        fd.add_output(fd.ops.einsum("abc,zbc->za", a, a))
+    (found,) = fd.execute([x])
+    np.testing.assert_allclose(found, np.einsum("abc,zbc->za", x, x), atol=1e-5)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from warpsmith.codegen.cleared import cleared
 from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.products import product_lines
@@ -23,7 +24,7 @@ from warpsmith.codegen.roles import (
 )
 from warpsmith.codegen.shuffles import shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
-from warpsmith.codegen.values import ValueText, looks_up
+from warpsmith.codegen.values import ValueText
 from warpsmith.codegen.vectors import vector_lines
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
@@ -105,7 +106,7 @@ class _Printer:
         self._depth = 1
 
     def printed(self) -> Printed:
-        self._value.cleared = any(map(looks_up, self._nodes))
+        self._value.cleared = cleared(self._kernel.body)
         self._thread_indices()
         self._elected()
         self._shared()

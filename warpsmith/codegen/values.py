@@ -36,16 +36,6 @@ def is_scalar(buffer: Buffer) -> bool:
     return buffer.memory is MemoryType.local and buffer.size == integers.ONE
 
 
-_LOOK_UP = {name: op.looks_up for name, op in TABLE.items() if op.looks_up}
-
-
-def looks_up(node: Expr) -> bool:
-    """Whether a function reads a table at a place that its argument says (`PointwiseOp.looks_up`):
-    threads that are outside of the tensors compute it, too.
-    """
-    return isinstance(node, Apply) and node.args[-1].dtype in _LOOK_UP.get(node.op, ())
-
-
 class ValueText:
     """Prints expressions, and remembers which prelude pieces they need.
 
@@ -54,13 +44,13 @@ class ValueText:
 
     Attributes:
         pieces: names of the prelude pieces that what was printed needs.
-        cleared: registers are zero at first, where nothing is loaded into them.
+        cleared: names of the registers that are zero at first.
     """
 
     def __init__(self, index_type: DataType) -> None:
         self._index = index_type
         self.pieces: set[str] = set()
-        self.cleared = False
+        self.cleared: frozenset[str] = frozenset()
 
     def type_name(self, dtype: DataType) -> str:
         """C++ type in which elements are stored."""
@@ -85,7 +75,7 @@ class ValueText:
             self.pieces.add("bits")
             return f"ws_bits<{self(buffer.size)}> {buffer.name}"
         size = "" if is_scalar(buffer) else f"[{self(buffer.size)}]"
-        value = " = {}" if self.cleared else ""
+        value = " = {}" if buffer.name in self.cleared else ""
         return f"{self.type_name(buffer.dtype)} {buffer.name}{size}{value}"
 
     def place(self, buffer: Buffer, index: Expr, lane: str = "") -> str:

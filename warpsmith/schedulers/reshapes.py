@@ -46,7 +46,7 @@ def cancel_reshapes(fusion: Fusion) -> None:
 
 def _share(fusion: Fusion) -> None:
     """Have equal reshapes of one tensor, and casts of these, be one: the products of a layer then
-    have one left operand.
+    have one left operand. The two operands of one product stay apart.
     """
     known: dict[object, TensorView] = {}
     for output in [op.outputs[0] for op in fusion.operations]:
@@ -58,9 +58,13 @@ def _share(fusion: Fusion) -> None:
         key = (type(operation), source, output.dtype, output.narrow, tuple(_extents(output)))
         first = known.setdefault(key, output)
         if first is not output:
-            for use in fusion.uses(output):
-                fusion.replace(use, replace_tensor(use, output, first))
-            fusion.operations.remove(operation)
+            uses = fusion.uses(output)
+            apart = [use for use in uses if isinstance(use, Matmul) and first in (use.a, use.b)]
+            for use in uses:
+                if use not in apart:
+                    fusion.replace(use, replace_tensor(use, output, first))
+            if not apart:
+                fusion.operations.remove(operation)
 
 
 def _is_reshape(operation: Operation | None) -> bool:

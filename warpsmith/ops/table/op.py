@@ -76,8 +76,6 @@ class PointwiseOp:
             not take part in the promotion.
         halves: False when rounding a result that was computed in Float to a narrower type would
             change the meaning, so that such operands have to be refused.
-        looks_up: types in which the text reads a table in memory at a place that the argument says:
-            a register that nobody wrote could say any.
         doc: one sentence for users.
     """
 
@@ -89,7 +87,6 @@ class PointwiseOp:
     pieces: tuple[str, ...] = ()
     conditions: int = 0
     halves: bool = True
-    looks_up: tuple[DataType, ...] = ()
     doc: str
 
     def compute_dtype(self, dtype: DataType) -> DataType:
@@ -130,7 +127,6 @@ def operation(
     rule: Rule = Rule.SAME,
     conditions: int = 0,
     halves: bool = True,
-    looks_up: tuple[DataType, ...] = (),
 ) -> PointwiseOp:
     """An entry of the table, by Rule.SAME unless another one is given, whose meaning is quiet."""
     return PointwiseOp(
@@ -142,7 +138,6 @@ def operation(
         pieces=pieces,
         conditions=conditions,
         halves=halves,
-        looks_up=looks_up,
         doc=doc,
     )
 

@@ -26,13 +26,6 @@ def _float(
     return operation(name, 1, numpy, cuda or library(name), doc, pieces, rule=Rule.FLOAT)
 
 
-def _angle(name: str, numpy: Meaning, doc: str) -> PointwiseOp:
-    """A function of an angle, of which CUDA reduces large doubles by digits of 2 / pi in memory."""
-    return operation(
-        name, 1, numpy, library(name), doc, rule=Rule.FLOAT, looks_up=(DataType.Double,)
-    )
-
-
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return np.asarray(1.0 / (1.0 + np.exp(-x)))
 
@@ -55,7 +48,7 @@ TRANSCENDENTAL = (
     _float("asinh", np.arcsinh, "Inverse hyperbolic sine."),
     _float("atan", np.arctan, "Inverse tangent, in radians."),
     _float("atanh", np.arctanh, "Inverse hyperbolic tangent."),
-    _angle("cos", np.cos, "Cosine of radians."),
+    _float("cos", np.cos, "Cosine of radians."),
     _float("cosh", np.cosh, "Hyperbolic cosine."),
     _float("erf", special.erf, "Error function."),
     _float("erfc", special.erfc, "1 - erf(x)."),
@@ -87,9 +80,9 @@ TRANSCENDENTAL = (
         pieces=("silu",),
         doc="x * sigmoid(x); integers, which PyTorch refuses, give Float as sigmoid does.",
     ),
-    _angle("sin", np.sin, "Sine of radians."),
+    _float("sin", np.sin, "Sine of radians."),
     _float("sinh", np.sinh, "Hyperbolic sine."),
     _float("sqrt", np.sqrt, "Square root, correctly rounded."),
-    _angle("tan", np.tan, "Tangent of radians."),
+    _float("tan", np.tan, "Tangent of radians."),
     _float("tanh", np.tanh, "Hyperbolic tangent.", spelled("ws_tanh({0})", *FLOATS), ("tanh",)),
 )

@@ -86,7 +86,7 @@ u32 judge_doubt(warp *w, split *s, const insn *in, u32 mask, u32 doubtful) {
     bool local = in->op == OP_ST && in->space == SPACE_LOCAL;
     if (only_registers(in) || local) return mask | doubtful;
     bool branches = in->op == OP_BRA || in->op == OP_BRX;
-    if (branches && (!doubtful || in->reconverge >= 0)) return mask;
+    if (branches && !doubtful) return mask;
     bool together = in->op >= OP_SHFL && in->op <= OP_WARP_SYNC;
     u32 bad = (doubtful | (s->tainted & mask));
     if (!bad || (together && !doubtful)) return mask;

@@ -1,0 +1,102 @@
+"""Registers that must begin as zeros, as threads outside of the tensors load nothing into them.
+
+What such a thread computes is thrown away, but what it computes from must be a value. NVCC takes a
+register that nothing wrote to be whatever suits it, another number at each use; and where all lanes
+would load the same, it supposes that they branch alike. Lanes of other leftovers then part for
+good, and pass barriers one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Const, Expr
+from warpsmith.kernel.nodes import Declare, Element, If, Statement, Store
+from warpsmith.kernel.products import Multiply
+from warpsmith.kernel.traversal import children, expressions, read, walk, written
+
+_Path = tuple[int, ...]
+
+
+STRAIGHT = frozenset(
+    """
+    abs acos add addcmul asin bitwise_and bitwise_left_shift bitwise_not bitwise_or
+    bitwise_right_shift bitwise_xor cast ceil clamp cosh divide_full eq erfc exp exp2 exp_near expm1
+    float_rank floor frac ge gt isfinite isinf isnan isneginf isposinf isreal le lerp logical_and
+    logical_not logical_or logical_right_shift lt maximum minimum mul ne neg philox_word relu round
+    rsqrt sigmoid sign signbit silu sinh sub threshold trunc where
+    """.split()
+)
+"""Operations without a branch among their instructions, but for those of doubles."""
+
+
+def cleared(body: tuple[Statement, ...]) -> frozenset[str]:
+    """Names of the registers that are written under a condition, and also read without it, of a
+    kernel that branches on numbers; no others are, as it costs an instruction each.
+
+    But for those that begin with a constant, and sums of tensor cores, which begin by their first
+    product, whatever they held.
+    """
+    if not any(_branches(expr) for statement in walk(body) for expr in expressions(statement)):
+        return frozenset()
+    found = _Found()
+    found.walk(body, ())
+    return frozenset(
+        name
+        for name, paths in found.writes.items()
+        if name not in found.begun
+        and any(not _holds(path, there) for path in paths for there in found.reads.get(name, ()))
+    )
+
+
+def _branches(expr: Expr) -> bool:
+    """Whether it takes an operation of numbers in memory or registers that may branch on them."""
+    return any(
+        isinstance(node, Apply)
+        and (node.op not in STRAIGHT or any(arg.dtype is DataType.Double for arg in node.args))
+        and any(isinstance(inner, Element) for inner in node.walk())
+        for node in expr.walk()
+    )
+
+
+def _holds(path: _Path, there: _Path) -> bool:
+    """Whether all conditions of a path hold at a place, too."""
+    return there[: len(path)] == path
+
+
+class _Found:
+    """Conditions around what writes and what reads each register, behind its declaration.
+
+    Attributes:
+        begun: those that a constant is stored in first, under no condition.
+    """
+
+    def __init__(self) -> None:
+        self.begun: set[str] = set()
+        self.writes: dict[str, set[_Path]] = {}
+        self.reads: dict[str, set[_Path]] = {}
+        self._depths: dict[str, int] = {}
+        self._conditions = 0
+
+    def walk(self, body: Iterable[Statement], path: _Path) -> None:
+        for statement in body:
+            if isinstance(statement, Declare):
+                self._depths[statement.buffer.name] = len(path)
+            if isinstance(statement, Store) and isinstance(statement.value, Const):
+                name = statement.buffer.name
+                if len(path) == self._depths.get(name) and name not in self.writes:
+                    self.begun.add(name)
+            if not isinstance(statement, Multiply):
+                self._note(self.writes, (b.name for b in written(statement)), path)
+            self._note(self.reads, (b.name for b in read(statement)), path)
+            inner = path
+            if isinstance(statement, If):
+                self._conditions += 1
+                inner = (*path, self._conditions)
+            self.walk(children(statement), inner)
+
+    def _note(self, into: dict[str, set[_Path]], names: Iterable[str], path: _Path) -> None:
+        for name in names:
+            if name in self._depths:
+                into.setdefault(name, set()).add(path[self._depths[name] :])
