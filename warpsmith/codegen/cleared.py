@@ -18,16 +18,15 @@ from warpsmith.kernel.traversal import children, expressions, read, walk, writte
 
 _Path = tuple[int, ...]
 
+_NAMES = """
+abs acos add addcmul asin bitwise_and bitwise_left_shift bitwise_not bitwise_or
+bitwise_right_shift bitwise_xor cast ceil clamp cosh divide_full eq erfc exp exp2 exp_near expm1
+float_rank floor frac ge gt isfinite isinf isnan isneginf isposinf isreal le lerp logical_and
+logical_not logical_or logical_right_shift lt maximum minimum mul ne neg philox_word relu round
+rsqrt sigmoid sign signbit silu sinh sub threshold trunc where
+"""
 
-STRAIGHT = frozenset(
-    """
-    abs acos add addcmul asin bitwise_and bitwise_left_shift bitwise_not bitwise_or
-    bitwise_right_shift bitwise_xor cast ceil clamp cosh divide_full eq erfc exp exp2 exp_near expm1
-    float_rank floor frac ge gt isfinite isinf isnan isneginf isposinf isreal le lerp logical_and
-    logical_not logical_or logical_right_shift lt maximum minimum mul ne neg philox_word relu round
-    rsqrt sigmoid sign signbit silu sinh sub threshold trunc where
-    """.split()
-)
+STRAIGHT = frozenset(_NAMES.split())
 """Operations without a branch among their instructions, but for those of doubles."""
 
 
