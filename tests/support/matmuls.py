@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from warpsmith import DataType, FusionDefinition
+from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.room import Room
+from warpsmith.targets.hopper import SM90A
 
 Array = np.ndarray
 
@@ -43,6 +47,19 @@ def check(result: Array, x: Array, weight: Array) -> None:
     assert np.isfinite(actual).all()
     worst = np.max(np.abs(actual - wanted) - allowed, initial=-1.0)
     assert worst <= 0, f"{worst} beyond what rounding allows"
+
+
+def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: Any) -> MatmulParams:
+    """Parameters with a tile, groups in turn or none, and all stages that there is room for."""
+    given = {
+        "tile": (*tile, params.tile[2]),
+        "chunk": min(params.chunk, 32 if tile[1] % 64 else 64),
+        "stages": Room(tile, SM90A.limits, places=turns or 1).stages(64),
+        "cluster": (1, 1),
+        "splits": 1,
+        "ping_pong": turns,
+    }
+    return replace(params, **{**given, **also})
 
 
 def first_launches(sizes: tuple[tuple[int, int, int], ...]) -> int:

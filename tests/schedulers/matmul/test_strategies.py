@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.matmuls import check, linear, operands
+from tests.support.matmuls import check, linear, operands, with_tile
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs, protocol
 from warpsmith.errors import SchedulerRefusal
@@ -29,21 +29,10 @@ def forced(monkeypatch: pytest.MonkeyPatch, turns: int, tile: tuple[int, int], *
     """Two clusters with these tiles, whatever would be chosen."""
     chosen = heuristic.choose
     cluster = also.get("cluster", (1, 1))
+    given = {"group": 2, "blocks": 2 * cluster[0] * cluster[1], **also}
 
     def choose(*args: Any) -> MatmulParams:
-        params = chosen(*args)
-        chunk = min(params.chunk, 32 if tile[1] % 64 else 64)
-        given = {
-            "tile": (*tile, params.tile[2]),
-            "chunk": chunk,
-            "stages": Room(tile, SM90A.limits, places=turns or 1).stages(64),
-            "group": 2,
-            "blocks": 2 * cluster[0] * cluster[1],
-            "cluster": cluster,
-            "splits": 1,
-            "ping_pong": turns,
-        }
-        return replace(params, **{**given, **also})
+        return with_tile(chosen(*args), turns, tile, **given)
 
     monkeypatch.setattr(heuristic, "choose", choose)
 
