@@ -80,7 +80,7 @@ def lengths(a, b):
 a, b = random.standard_normal((2, 3, 50)).astype(np.float32)
 wanted = np.sqrt(a.astype(float) ** 2 + b.astype(float) ** 2)
 np.testing.assert_allclose(lengths(a, b), wanted, rtol=1e-6)
-assert "made for h20 (sm_90a)" in lengths.lower(a, b).compile(target="h20").explain()
+assert "made for h100_nvl (sm_90a)" in lengths.lower(a, b).compile(target="h100_nvl").explain()
 assert lengths.lower(a, b).compile().verify(schedules=2).verdict == "clean"
 
 
