@@ -25,7 +25,7 @@ BENCH ?= pointwise reduction compile host
 .DEFAULT_GOAL := test
 
 demo: $(BASE)
-	$(PYTHON) -m warpsmith.tools.cli demo
+	$(PYTHON) -m warpsmith demo
 
 test: check
 	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu tests
@@ -49,7 +49,7 @@ gpu:
 	$(GPU_PYTHON) -m pytest -q -W default tests/gpu
 
 bench:
-	$(GPU_PYTHON) -m warpsmith.tools.cli bench $(BENCH)
+	$(GPU_PYTHON) -m warpsmith bench $(BENCH)
 
 # Everything in the pages that a command prints, draws or counts.
 docs: $(DEV)

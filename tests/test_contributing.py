@@ -55,6 +55,11 @@ def recipes() -> dict[str, list[Step]]:
     return {heading: steps for heading, steps in found.items() if steps}
 
 
+def added() -> list[str]:
+    """The files of all steps."""
+    return sorted({step.file for steps in recipes().values() for step in steps})
+
+
 TRIED = """
 import runpy
 import numpy as np
@@ -75,7 +80,7 @@ def lengths(a, b):
 a, b = random.standard_normal((2, 3, 50)).astype(np.float32)
 wanted = np.sqrt(a.astype(float) ** 2 + b.astype(float) ** 2)
 np.testing.assert_allclose(lengths(a, b), wanted, rtol=1e-6)
-assert "made for h20 (sm_90a)" in lengths.lower(a, b).compile(target="h20").explain()
+assert "made for h100_nvl (sm_90a)" in lengths.lower(a, b).compile(target="h100_nvl").explain()
 assert lengths.lower(a, b).compile().verify(schedules=2).verdict == "clean"
 
 
@@ -130,6 +135,13 @@ def test_what_is_added_needs_no_change_of_a_test(copy: Path) -> None:
     assert done.returncode == 0, done.stdout[-3000:]
 
 
+@pytest.mark.slow
+def test_what_is_added_has_its_types(copy: Path) -> None:
+    command = [sys.executable, "-m", "mypy", "--strict", *added()]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
 def test_recipes_take_as_many_files_as_they_say(copy: Path) -> None:
     counted = {heading: len({step.file for step in steps}) for heading, steps in recipes().items()}
     assert list(counted.values()) == [2, 2, 4, 2]
@@ -139,23 +151,10 @@ def test_recipes_take_as_many_files_as_they_say(copy: Path) -> None:
 
 
 def test_what_is_added_keeps_the_style(copy: Path) -> None:
-    files = sorted({step.file for steps in recipes().values() for step in steps})
-    checked = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ruff",
-            "format",
-            "--check",
-            "--config",
-            str(ROOT / "pyproject.toml"),
-            *files,
-        ],
-        cwd=copy,
-        capture_output=True,
-        text=True,
-    )
-    assert checked.returncode == 0, checked.stdout
+    for words in (["format", "--check"], ["check", "--no-cache"]):
+        command = [sys.executable, "-m", "ruff", *words, *added()]
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
 
 
 def test_files_that_recipes_name_are_there(copy: Path) -> None:

@@ -132,7 +132,8 @@ def test_every_refusal_of_roles_is_listed() -> None:
     paths = [*(PACKAGE / module for module in modules), *(PACKAGE / "protocol").glob("*.py")]
     wanted = raised_codes(paths)
     assert len(wanted) > 30
-    assert wanted - listed_codes(ROOT / "docs" / "refusals.md") == set()
+    missing = wanted - listed_codes(ROOT / "docs" / "refusals.md")
+    assert not missing, f"docs/refusals.md has no row for {missing}"
 
 
 def test_files_that_pages_name_are_there() -> None:
@@ -154,4 +155,15 @@ def test_the_passes_are_those_of_the_pipeline() -> None:
 
     page = (ROOT / "docs" / "lowering.md").read_text()
     listed = re.findall(r"^1\. `(\w+)`: ", page, re.MULTILINE)  # shown as 1, 2, 3
-    assert listed == [each.name for each in PASSES]
+    assert listed == [each.name for each in PASSES], "docs/lowering.md lists them in their order"
+
+
+def test_the_schedulers_are_those_that_are_asked() -> None:
+    from warpsmith.schedulers.candidate import SCHEDULERS
+
+    page = (ROOT / "docs" / "schedulers.md").read_text()
+    table = page[page.index("| scheduler |") :].split("\n\n")[0]
+    listed = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]
+    assert listed == [name for name, _ in SCHEDULERS], (
+        "docs/schedulers.md lists them in their order"
+    )

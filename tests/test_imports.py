@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 """What each part may import besides itself, and the doors that all may see; others may see all."""
 
-SEE_ALL = {"engine", "frontends", "nn", "tools", "torch_backend", "__init__"}
+SEE_ALL = {"engine", "frontends", "nn", "tools", "torch_backend", "__init__", "__main__"}
 
 
 def part_of(path: Path) -> str:

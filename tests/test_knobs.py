@@ -82,6 +82,24 @@ def test_wrong_value_from_python_is_refused_alike() -> None:
         Knobs().replace(dump=[1])
 
 
+@pytest.mark.parametrize(
+    ("change", "anew"),
+    [
+        ({"rings": "never"}, True),
+        ({"verify": "all"}, True),
+        ({"watchdog_seconds": 7.0}, True),
+        ({"kept_maps": 9, "progress": False, "cache_dir": "/elsewhere"}, False),
+    ],
+)
+def test_a_scope_plans_anew_by_knobs_that_do_not_say_otherwise(
+    change: dict[str, object], anew: bool
+) -> None:
+    with knobs.scope():
+        plan = knobs.scoped_plan()
+    with knobs.scope(**change):
+        assert (knobs.scoped_plan() != plan) == anew
+
+
 def test_waits_have_a_limit_only_with_the_watchdog() -> None:
     assert Knobs(watchdog_seconds=0.5).wait_limit is None
     assert Knobs(watchdog=True).wait_limit == 2 * 10**9

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import Field, dataclass, field, fields, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,11 +39,11 @@ LogLevel = Literal["off", "error", "warning", "info", "debug"]
 PREFIX = "WARPSMITH_"
 
 
-def _knob(kind: Kind, default: Any, meaning: str, shown: str = "") -> Any:
-    """One declaration: its kind, its default, one sentence, and the default in words where these
-    are not plain.
+def _knob(kind: Kind, default: Any, meaning: str, shown: str = "", *, plans: bool = True) -> Any:
+    """One declaration: its kind, its default, one sentence, the default in words where these are
+    not plain, and whether calls are planned by it, so that one with another value is planned anew.
     """
-    metadata = {"kind": kind, "meaning": meaning, "shown": shown or _shown(default)}
+    metadata = {"kind": kind, "meaning": meaning, "shown": shown or _shown(default), "plans": plans}
     return field(default=default, metadata=metadata)
 
 
@@ -70,26 +71,30 @@ class Knobs:
         Path("~/.cache/warpsmith"),
         "Where compiled kernels are kept between processes.",
         "`$XDG_CACHE_HOME/warpsmith`, or `~/.cache/warpsmith`",
+        plans=False,
     )
     dump: tuple[str, ...] = _knob(
         NAMES,
         (),
         "Passes after which the program is written to `dump_dir`, separated by commas, or `all`.",
+        plans=False,
     )
     dump_dir: Path = _knob(
         DIRECTORY,
         Path("warpsmith_dump"),
         "Where dumps are written, one numbered file a pass.",
         "`warpsmith_dump` in the working directory",
+        plans=False,
     )
     override_dir: Path | None = _knob(
         OPTIONAL_DIRECTORY,
         None,
         "Where edited CUDA is looked for: a file `<kernel name>.cu` there replaces the emitted "
         "text.",
+        plans=False,
     )
     always_compile: bool = _knob(
-        SWITCH, False, "Compile even what the cache holds, and store it again."
+        SWITCH, False, "Compile even what the cache holds, and store it again.", plans=False
     )
     keep_emitted: Literal["auto"] | bool = _knob(
         SWITCH_OR_AUTO,
@@ -97,6 +102,7 @@ class Knobs:
         "Whether kernels are kept in `cache_dir` as they were before NVRTC, too, with what was "
         "proved of them, so that another process that plans them need not lower them again; "
         "`auto` does not where warpsmith runs from a checkout, which may be changed in memory.",
+        plans=False,
     )
     device: Device = _knob(
         one_of("auto", "gpu", "sim", "reference"),
@@ -161,44 +167,57 @@ class Knobs:
         COUNT,
         4096,
         "MiB of files that `cache_dir` may hold; beyond, those that were not used for longest go.",
+        plans=False,
     )
     kept_traces: int = _knob(
         COUNT,
         1024,
         "Traces of functions that a process keeps, one for each class of arguments; beyond, here "
         "and below, those that were not used for longest are forgotten.",
+        plans=False,
     )
     kept_plans: int = _knob(
         COUNT,
         4096,
         "Signatures of calls that can be run again at once; through `fuse`, each counts twice.",
+        plans=False,
     )
     kept_kernels: int = _knob(
         COUNT,
         512,
         "Compiled kernels that a process keeps in all their forms, to be launched at other sizes.",
+        plans=False,
     )
     loaded_kernels: int = _knob(
         COUNT,
         512,
         "Kernels that a process keeps on its devices, but for those that a captured graph holds.",
+        plans=False,
     )
     kept_maps: int = _knob(
-        COUNT, 16384, "Tensor maps that are kept encoded, one for each address that a launch met."
+        COUNT,
+        16384,
+        "Tensor maps that are kept encoded, one for each address that a launch met.",
+        plans=False,
     )
     kept_workspaces: int = _knob(
-        COUNT, 256, "Counters in device memory that are kept at zero for the kernels of a stream."
+        COUNT,
+        256,
+        "Counters in device memory that are kept at zero for the kernels of a stream.",
+        plans=False,
     )
     progress: bool = _knob(
         SWITCH,
         True,
         "Show a bar on standard error, if that is a terminal, while the kernels of a call are "
         "compiled for more than two seconds.",
+        plans=False,
     )
     logs: LogLevel = _knob(
         one_of("off", "error", "warning", "info", "debug"),
         "warning",
         "The least severe message that is printed to standard error.",
+        plans=False,
     )
 
     def __post_init__(self) -> None:
@@ -274,13 +293,15 @@ def within(knobs: Knobs) -> Iterator[None]:
         _SCOPED.reset(token)
 
 
+_plan: Callable[[Knobs], tuple[object, ...]] = attrgetter(
+    *(declared.name for declared in fields(Knobs) if declared.metadata["plans"])
+)
+
+
 def scoped_plan() -> tuple[object, ...] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = _SCOPED.get()
-    if scoped is None:
-        return None
-    first = scoped.device, scoped.target, scoped.rings, scoped.warp_specialize, scoped.autotune
-    return *first, scoped.pace, scoped.early_launch, scoped.verify, scoped.wait_limit
+    return None if scoped is None else _plan(scoped)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import layout_of
 from warpsmith.knobs import Knobs
+from warpsmith.lower.request import Request
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
@@ -34,7 +35,7 @@ def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPl
     binary = CubinCache(folder).get_or_compile(source)
     compiled = CompiledKernel(kernel, source.text, binary, target=H200)
     program = mapped_kernel.fusion()
-    variant = (None, DataType.Int32, (), None, False)
+    variant = (None, DataType.Int32, (), Request())
     segment = PlannedSegment(Segment(program, ("T0",), ("T1",), H200), None, {variant: compiled})
     values = {"T0_size0": 8, "T0_size1": columns, "T1_size0": 8, "T0_stride0": columns}
     return plan_call(program, (segment,), values, {}, H200, Knobs(cache_dir=folder))

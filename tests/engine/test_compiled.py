@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support.hungry_roles import hungry
 from tests.support.role_code import confirmed
 from tests.support.role_kernels import streaming
+from warpsmith import FusionDefinition
 from warpsmith.engine import emission
 from warpsmith.engine.compiled import CompiledKernel, compile_fusion
+from warpsmith.engine.executable import Executable
 from warpsmith.errors import CompileError, SpillWarning
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -58,3 +61,17 @@ def test_a_remark_fails_the_build_also_out_of_the_cache(
     for _ in range(2):
         with pytest.raises(CompileError, match=rf"WS0510.*`{right.name}`: .*C7508.*ignored"):
             compiled(kernel, monkeypatch, knobs)
+
+
+def test_a_kernel_that_was_compiled_is_lowered_again_where_more_is_asked_of_it() -> None:
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.exp(fd.define_tensor(shape=[-1], contiguity=[True])))
+    executable, x = Executable(fd.fusion), np.ones(64, np.float32)
+    knobs = Knobs(device="sim")
+    first, again, thorough = (
+        executable.plan_for([x], asking).launches[0].compiled
+        for asking in (knobs, knobs, knobs.replace(verify="all"))
+    )
+    assert again is first
+    assert thorough is not first
+    assert thorough.cuda == first.cuda

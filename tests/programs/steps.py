@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tests.programs.growth import FLOATS, Growth
 from tests.programs.program import Dim, Extent, InvalidProgramError, Ref, Shape
 from tests.programs.values import Value
@@ -14,12 +16,25 @@ from warpsmith.ops.table.op import Rule
 
 OTHERS = (DataType.Int32, DataType.Int, DataType.Bool)
 
-# Operations whose results run away or leave the numbers unless the operand is near zero, or above.
-_NARROW = (
-    *("exp", "exp2", "expm1", "sinh", "cosh", "tan", "erfcx", "erfinv", "asin", "acos", "atanh"),
-    "pow",
-)
-_ABOVE = ("log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "lgamma", "acosh", "log1p")
+
+def _wanting() -> tuple[set[str], set[str]]:
+    """The operations that want operands above zero, and those that want them near zero: else their
+    results are no numbers, or run away. Their meanings say which.
+    """
+    above, narrow = set[str](), {"pow"}
+    x = np.linspace(-6.0, 6.0, 961)
+    for op in TABLE.values():
+        if op.arity == 1 and op.rule is Rule.FLOAT:
+            result = op.numpy(x)
+            runs_away = ~(np.abs(result) < 50.0)
+            if not np.isfinite(result[x <= 0.0]).all() and not runs_away[x >= 1.0].any():
+                above.add(op.name)
+            elif runs_away.any():
+                narrow.add(op.name)
+    return above, narrow
+
+
+ABOVE, NARROW = _wanting()
 _DIVIDES = ("div", "truediv", "remainder", "fmod", "floor_divide", "mod")
 
 
@@ -33,9 +48,9 @@ def pointwise(g: Growth) -> None:
         name = "floor_divide"
     arity = 2 if name == "floor_divide" else op.arity
     first = g.pick(lambda value: _takes(op, value.dtype, 0))
-    if name in _NARROW and g.chance(0.7):
+    if name in NARROW and g.chance(0.7):
         first = g.add("tanh", Ref(first))
-    if name in _ABOVE and g.chance(0.8):
+    if name in ABOVE and g.chance(0.8):
         first = g.add("add", Ref(g.add("abs", Ref(first))), 0.5)
     args: list[Any] = [Ref(first)]
     for position in range(1, arity):

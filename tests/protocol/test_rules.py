@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from warpsmith.errors import CodedRule
+from warpsmith.lower.verify.rule import Rule as FormRule
 from warpsmith.protocol.checks import run
 from warpsmith.protocol.rules import Broken, Rule
 from warpsmith.protocol.skeleton import Actor, BarrierStage, Kind, Meeting, Place, Skeleton, Step
@@ -175,3 +179,11 @@ def test_a_block_that_others_reach_into(
         actors, (BarrierStage("b", 0, 1),), (Place("x", 0),), (Meeting("all", (0, 1, 2)),)
     )
     assert broken_by(skeleton) is rule
+
+
+@pytest.mark.parametrize(("rules", "folder"), [(Rule, "protocol"), (FormRule, "lower")])
+def test_every_rule_is_broken_by_some_test(rules: type[CodedRule], folder: str) -> None:
+    tests = (Path(__file__).parents[1] / folder).glob("*.py")
+    text = "".join(path.read_text() for path in tests)
+    unbroken = [each for each in rules if not (each.code in text or f"Rule.{each.name}" in text)]
+    assert unbroken == [], f"break them in tests/{folder}"

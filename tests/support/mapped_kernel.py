@@ -23,6 +23,7 @@ from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.tiles import TensorMap
 from warpsmith.knobs import Knobs
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
+from warpsmith.lower.request import Request
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
@@ -137,6 +138,6 @@ def call_plan(program: Fusion, values: dict[str, int], folder: Path) -> CallPlan
     cuda = text()
     binary = CubinCache(folder).get_or_compile(Source(text=cuda, entry="mapped", arch="sm_90a"))
     compiled = CompiledKernel(kernel(), cuda, binary, target=H200)
-    variant = (None, DataType.Int32, (), None, False)
+    variant = (None, DataType.Int32, (), Request())
     planned = PlannedSegment(Segment(program, ("T0",), ("T1",), H200), None, {variant: compiled})
     return plan_call(program, (planned,), values, {}, H200, Knobs(cache_dir=folder))

@@ -12,9 +12,10 @@ import pytest
 import warpsmith
 from warpsmith import knobs, ops
 from warpsmith.errors import KnobError
-from warpsmith.targets.known import named
+from warpsmith.targets.known import KNOWN, named
 
-ARCHES = {"h100": "sm_90a", "b200": "sm_100a"}
+ARCHES = {target.name: target.family.arch for target in KNOWN[1:]}
+"""By the names of all targets but the one that other tests are for."""
 
 Wide = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -187,7 +187,7 @@ def test_an_interrupt_stops_it_at_once(tmp_path: Path) -> None:
     files = (str(tmp_path / "k.ptx"), "--spec", str(tmp_path / "spec.json"))
     budget = ("--budget", str(10**15))
     process = subprocess.Popen(
-        [sys.executable, "-m", "warpsmith.tools.cli", "sim", *files, *budget],
+        [sys.executable, "-m", "warpsmith", "sim", *files, *budget],
         stderr=subprocess.PIPE,
         text=True,
         # a shell's job in the background ignores interrupts, and so would what it starts

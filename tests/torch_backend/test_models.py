@@ -51,6 +51,12 @@ def test_a_stack_is_one_region_for_inference() -> None:
     assert (graph.share, graph.left, len(graph.regions)) == (1, 0, 1)
 
 
+def test_a_function_has_no_report_of_its_own() -> None:
+    fast = torch.compile(lambda x: x.exp(), backend=backend)
+    with pytest.raises(ArgumentError, match=r"WS0373.* told apart by the parameters .* nothing"):
+        warpsmith.report(fast)
+
+
 def test_training_gives_the_gradients_of_torch() -> None:
     model, x = stack(), torch.randn(6, 16, requires_grad=True)
     fast = torch.compile(model, backend=backend, fullgraph=True)

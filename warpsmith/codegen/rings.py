@@ -105,7 +105,10 @@ class RingText:
                 return [f"ws_tensor_prefetch({name}, {self._places(dims)});"]
             case PrefetchMap(name=name):
                 return [f'asm volatile("prefetch.tensormap [%0];" :: "l"(&{name}) : "memory");']
-        raise InternalError(f"{type(statement).__name__} has no CUDA text")
+        raise InternalError(
+            f"{type(statement).__name__} has no CUDA text: it wants a case in the file of its kind "
+            "in codegen/"
+        )
 
     def _jump(self, cursor: Cursor, by: Expr) -> list[str]:
         stage, amount = self._value(cursor.stage), self._value(by)

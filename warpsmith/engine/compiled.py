@@ -117,6 +117,20 @@ class _Texts(Mapping[str, str | bytes]):
         return len(self.NAMES)
 
 
+def asked(knobs: Knobs, *, follows: bool = False, followed: bool = False) -> Request:
+    """What knobs ask of a kernel.
+
+    One that `follows` another kernel of its call may start before that one has ended, and one that
+    is `followed` by another lets that one start so; the knob `early_launch` forbids both.
+    """
+    return Request(
+        wait_limit=knobs.wait_limit,
+        follows=follows and knobs.early_launch,
+        followed=followed and knobs.early_launch,
+        thorough=knobs.verify == "all",
+    )
+
+
 def compile_fusion(
     scheduled: Callable[[], Fusion],
     kind: str,
@@ -128,8 +142,7 @@ def compile_fusion(
     notes: tuple[str, ...] = (),
     tma_alignment: Mapping[str, int] | None = None,
     values: Mapping[str, int] | None = None,
-    follows: bool = False,
-    followed: bool = False,
+    request: Request | None = None,
     elements: int = 0,
     lowered: Once[Lowered] | None = None,
     quotients: bool = False,
@@ -142,10 +155,8 @@ def compile_fusion(
     With a `cause`, which gives all that the fusion follows from, the kernel is looked for on disk,
     and kept there; it is scheduled only where it is not there.
 
-    One that `follows` another kernel of its call may start before that one has ended, and one that
-    is `followed` by another lets that one start so; the knob `early_launch` forbids both.
-
-    Its protocol is checked for `values` of sizes while NVRTC compiles; None checks nothing.
+    Without a `request` it is what the knobs ask of a kernel alone. Its protocol is checked for
+    `values` of sizes while NVRTC compiles; None checks nothing.
 
     With `quotients` it divides where the schedule multiplies by reciprocals; it and the kernel that
     multiplies are `lowered` once.
@@ -153,12 +164,7 @@ def compile_fusion(
     Raises ProtocolError where warps could hang or race, CompileError where ptxas ignores the roles'
     registers or serializes wgmma; warns where a kernel with roles spills, as `warn_of_spills` does.
     """
-    request = Request(
-        wait_limit=knobs.wait_limit,
-        follows=follows and knobs.early_launch,
-        followed=followed and knobs.early_launch,
-        thorough=knobs.verify == "all",
-    )
+    request = request or asked(knobs)
     compile_ = partial(
         cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile,
         always_compile=knobs.always_compile,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
-from warpsmith.engine.compiled import CompiledKernel, compile_fusion
+from warpsmith.engine.compiled import CompiledKernel, asked, compile_fusion
 from warpsmith.engine.demands import check_call, left_to_threads
 from warpsmith.engine.spills import fewest_spills
 from warpsmith.errors import (
@@ -19,6 +19,7 @@ from warpsmith.errors import (
 )
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs
+from warpsmith.lower.request import Request
 from warpsmith.planner.alike import renamed
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
@@ -29,9 +30,8 @@ from warpsmith.schedulers.problem import Problem
 MOST_REFUSED = 8
 """Of a scheduler's candidates, how many may have no machine code before others have the part."""
 
-_Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], int | None, bool]
-"""Parameters, index type, tensors left to the threads with their alignment, limit of waits, and
-whether it overlaps with other kernels of its call."""
+_Variant = tuple[Params | None, DataType, tuple[tuple[str, int], ...], Request]
+"""Parameters, index type, tensors left to the threads with their alignment, and what is asked."""
 
 
 class NoKernelError(Exception):
@@ -245,8 +245,8 @@ class PlannedSegment:
         knobs: Knobs,
         values: Mapping[str, int],
     ) -> CompiledKernel:
-        overlaps = knobs.early_launch and (self.follows or self.followed)
-        key = (params, index_type, tma_alignment, knobs.wait_limit, overlaps)
+        request = asked(knobs, follows=self.follows, followed=self.followed)
+        key = (params, index_type, tma_alignment, request)
         compiled = self.kernels.get(key)
         if compiled is not None:
             return compiled
@@ -257,8 +257,7 @@ class PlannedSegment:
             target=self.segment.target,
             tma_alignment=dict(tma_alignment),
             values=values if knobs.verify != "off" else None,
-            follows=self.follows,
-            followed=self.followed,
+            request=request,
         )
         if self.candidate is None or params is None:
             compiled = compile_(lambda: self.segment.fusion, "manual")

@@ -130,7 +130,10 @@ class Steps:
             case InvalidateBarriers(barriers=barriers):
                 yield from self._lives(Kind.END, [buffer.name for buffer in barriers])
             case _:
-                raise InternalError(f"{type(statement).__name__} has no step")
+                raise InternalError(
+                    f"{type(statement).__name__} has no step, and its fields say that it orders "
+                    "others: it wants a case in protocol/steps.py"
+                )
 
     def _meeting(self, statement: Statement) -> Iterable[Leaf]:
         across = id(statement) in self._runner.across

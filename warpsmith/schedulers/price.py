@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.candidate import PERSISTENT, Candidate
 from warpsmith.schedulers.matmul import heuristic as matmul
 from warpsmith.schedulers.matmul.model import START_US, TENSOR_SHARE
 from warpsmith.schedulers.matmul_by_threads.model import product_us
@@ -63,14 +63,14 @@ def traffic_of(candidate: Candidate, problem: Problem) -> Traffic:
 
 
 def _walked(candidate: Candidate) -> Sequence[IterDomain]:
-    """The dimensions of a kernel's loops, slowest first; none of a product, whose tiles do not
-    walk them in order.
+    """The dimensions of a kernel's loops, slowest first; none where nobody knows them, as of a
+    product, whose tiles do not walk them in order.
     """
     fusion, domains, caches = candidate.fusion, candidate.domains, candidate.caches
-    if candidate.scheduler in ("matmul", "matmul_by_threads"):
-        return ()
     if candidate.scheduler == "pointwise":
         return pointwise.inner_run(fusion, domains, caches).axes
     if candidate.scheduler == "scan":
         return scan.axes_of(fusion, caches, domains)
-    return Rows(fusion, domains, caches).axes
+    if candidate.scheduler in ("reduction", *PERSISTENT):
+        return Rows(fusion, domains, caches).axes
+    return ()

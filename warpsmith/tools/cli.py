@@ -203,7 +203,3 @@ def cache_prune(
     from warpsmith.tools.cubins import prune
 
     typer.echo(prune(current().cache_dir, days))
-
-
-if __name__ == "__main__":
-    app(prog_name="warpsmith")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from warpsmith.errors import ArgumentError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
@@ -155,9 +156,18 @@ def report(model: Any = None, *, measure: bool = False) -> Report:
     Args:
         model: a module, compiled or not; None for all that was compiled and still runs.
         measure: time each region on the GPU that it ran on, with random numbers.
+
+    Raises:
+        ArgumentError: WS0373 for what is no module.
     """
     records = sorted(_COMPILED, key=lambda record: _ORDER.index(record.what))
     if model is not None:
+        if not isinstance(model, torch.nn.Module):
+            raise ArgumentError(
+                f"report got {model!r}; graphs are told apart by the parameters of their modules",
+                code="WS0373",
+                remedy="give the module, or nothing, for all that was compiled and still runs",
+            )
         own = [*model.parameters(), *model.buffers()]
         records = [record for record in records if _is_of(record, own)]
     return Report(tuple(_graph(record, measure) for record in records))

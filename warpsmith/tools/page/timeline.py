@@ -23,7 +23,7 @@ from warpsmith.tools.spans import barrier_places
 
 Event = dict[str, Any]
 
-BUDGET: Final = 4_000_000
+BUDGET: Final = 1 << 22
 """Instructions of warps that a run may take: some seconds."""
 
 WORK: Final = 2e7
