@@ -76,7 +76,8 @@ class Vectorizer:
 
     def require(self, expr: Expr, width: int) -> bool:
         """Whether `expr` is a multiple of `width`, if need be by requiring it of parameters: of the
-        sum of those that one index is multiplied by, as rows of a join have a sum of two sizes.
+        sum of those that one index is multiplied by, and of a number beside them, as rows of a join
+        have a sum of two sizes, and padded ones a size and what it is padded by.
         """
         factors: dict[Expr, Expr] = {}
         for monomial, coefficient in polynomial(expr).items():
@@ -85,14 +86,15 @@ class Vectorizer:
                 continue
             held = [factor for factor in monomial if self._is_parameter(factor)]
             inside = [f for f in monomial if isinstance(f, Apply) and f.op == "mod"]
-            if held:
-                index = integers.mul(*(factor for factor in monomial if factor not in held))
-                product = integers.mul(*held, coefficient)
-                factors[index] = integers.add(factors.get(index, integers.ZERO), product)
-            elif not any(
+            if not held and any(
                 self.require(f.args[0], width) and self.require(f.args[1], width) for f in inside
             ):
-                return False
+                continue
+            index = integers.mul(*(factor for factor in monomial if factor not in held))
+            product = integers.mul(*held, coefficient)
+            factors[index] = integers.add(factors.get(index, integers.ZERO), product)
+        if any((integers.constant(factor) or 0) % width for factor in factors.values()):
+            return False
         self.requirements |= dict.fromkeys((factor, width) for factor in factors.values())
         return True
 
