@@ -454,3 +454,7 @@ def test_a_narrow_form_that_is_in_memory_is_made_by_nobody_again() -> None:
         return (ops.cat([grown, grown, ops.linear(away, w)], 0),)
 
     check(body, ((3, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)
+
+
+def test_a_mean_of_nothing_is_no_number_by_definition_either() -> None:
+    check(lambda x: ops.var_mean(x, [0], 0), ((0, 8), [0, 8]))
