@@ -443,3 +443,18 @@ def test_an_operand_that_meets_its_own_product() -> None:
         return (above + ops.matmul(above, w),)
 
     check(body, ((2, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)
+
+
+def test_a_narrow_form_that_is_in_memory_is_made_by_nobody_again() -> None:
+    """What is computed beside an operand is stored in 16 bits, and read elsewhere behind it."""
+
+    def body(x: Any, w: Any) -> tuple[Any, ...]:
+        away = ops.sub(x, ops.max(x, [0], keepdim=True))
+        grown = ops.exp(away)
+        return (ops.cat([grown, grown, ops.linear(away, w)], 0),)
+
+    check(body, ((3, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)
+
+
+def test_a_mean_of_nothing_is_no_number_by_definition_either() -> None:
+    check(lambda x: ops.var_mean(x, [0], 0), ((0, 8), [0, 8]))

@@ -445,6 +445,22 @@ def test_a_call_that_tma_cannot_copy_is_planned_again(kind: str, why: str) -> No
     assert f"not matmul: T0 has {why}" in words or not why
 
 
+def test_narrow_elements_become_wide_ones_by_vectors() -> None:
+    """Of as many elements as are moved at once when they are wide."""
+    weight = np.random.default_rng(1).integers(-9, 9, (70, 64), np.int8)
+    x = np.random.default_rng(2).uniform(-1, 1, (64, 70)).astype(np.float16).T  # none for TMA
+    with FusionDefinition() as fd:
+        a, b = (fd.from_pytorch(array) for array in (x, weight))
+        fd.add_output(fd.ops.linear(a, fd.ops.cast(b, DataType.Half)))
+    with knobs.scope(device="sim"):
+        (result,) = fd.execute([x, weight])
+        (launch,) = fd._ready(False).plan_for([x, weight]).launches
+    assert {read.inward: read.vector for read in launch.params.reads} == {False: 2, True: 8}
+    assert any(isinstance(s, CopyVector) for s in walk(launch.compiled.kernel.body))
+    wanted = x.astype(np.float64) @ weight.astype(np.float64).T
+    np.testing.assert_allclose(result.astype(np.float64), wanted, atol=0.2, rtol=1e-3)
+
+
 def test_a_product_stays_as_precise_as_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heuristic, "_by_warps", lambda *args: None)
     with FusionDefinition() as fd:

@@ -16,11 +16,20 @@ def scaled(x: Any, rows: Any, columns: Any) -> Any:
     return wide.to(x.dtype)
 
 
+@fuse
+def chosen(x: Any, index: Any, table: Any) -> Any:
+    return (x.to(DataType.Float) * table[index[:, None]]).to(x.dtype)
+
+
 def parameters(*shape: int, gap: int = 0) -> str:
     rows, columns = shape
     x = torch.zeros(rows, columns + gap, dtype=torch.bfloat16)[:, :columns]
-    said = scaled.lower(x, torch.zeros(rows), torch.zeros(columns)).compile().explain()
-    return next(line for line in said.splitlines() if "parameters" in line)
+    return said(scaled.lower(x, torch.zeros(rows), torch.zeros(columns)))
+
+
+def said(lowered: Any) -> str:
+    lines = lowered.compile().explain().splitlines()
+    return next(line for line in lines if "parameters" in line)
 
 
 @pytest.mark.parametrize("shape", [(8, 33), (5, 33), (16, 7), (3, 3), (1, 17), (7, 1), (31, 129)])
@@ -42,3 +51,12 @@ def test_vectors_cross_rows_only_where_they_must_and_can() -> None:
     assert "across=False" in parameters(16, 40)
     assert "vector=1" in parameters(16, 33, gap=1)
     assert "across=False" in parameters(16, 33, gap=1)
+
+
+def test_what_indices_choose_for_each_row_is_read_for_each_element() -> None:
+    x, table = torch.randn(16, 33).bfloat16(), torch.randn(5)
+    index = torch.randint(5, (16,))
+    with knobs.scope(device="sim"):
+        found = chosen(x, index, table)
+    torch.testing.assert_close(found, (x.float() * table[index][:, None]).bfloat16())
+    assert "vector=8" in said(chosen.lower(x, index, table))

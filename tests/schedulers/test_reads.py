@@ -193,3 +193,15 @@ def test_rows_beside_those_that_are_padded_are_read_by_vectors(pads: list[int]) 
         widths[2 - k // 2] = (pads[k], pads[k + 1])
     np.testing.assert_allclose(f(x), np.pad(np.exp(x), widths), rtol=1e-6)
     assert compiled.verify().verdict == "clean"
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_rows_that_are_padded_to_whole_vectors_are_stored_by_vectors() -> None:
+    """Where a size and what it is padded by are a multiple together; not in the next call."""
+    f = fuse(lambda x: rms(ops.pad(x, [0, 1])))
+    for columns in (31, 32):
+        x = np.random.default_rng(1).standard_normal((24, columns), dtype=np.float32)
+        compiled = f.lower(x).compile()
+        assert ("ws_store(T" in compiled.asm["cuda"]) is (columns == 31)
+        wanted = torch_rms(F.pad(torch.from_numpy(x), [0, 1]))
+        np.testing.assert_allclose(f(x), wanted, rtol=1e-5)

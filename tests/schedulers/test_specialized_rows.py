@@ -16,7 +16,7 @@ from tests.schedulers.test_inner_outer import (
     residual_backward,
     rms_norm_backward,
 )
-from warpsmith import knobs
+from warpsmith import FusionDefinition, knobs
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import turns
 from warpsmith.schedulers.rows.params import RowParams
@@ -67,6 +67,25 @@ def test_against_float64(variant: str, rows: int, forced: Any) -> None:
     found = on_simulator(program, case.inputs(program))
     for result, expected in zip(found, case.expected(program), strict=True):
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+def test_dimensions_of_one_element_by_definition(forced: Any) -> None:
+    """Which sums of columns keep, and no loop walks, where each group leaves sums of its own."""
+    case = Case((9, 1024), "bfloat16")
+    x, dy, weight, scale = case.inputs(rms_norm_backward)
+    inputs = x[:, None], dy[:, None], weight, scale[:, None]
+    with FusionDefinition() as fd:
+        a, b, c, d = (fd.from_pytorch(array) for array in inputs)
+        dx, _ = rms_norm_backward(a, b, c, d)
+        fd.add_output(dx)
+        fd.add_output(fd.ops.sum(b * (a * d), [0]))
+    forced(warp_specialize=True, block_x=64, unroll=2, block_y=2, ring=4)
+    with knobs.scope(device="sim"):
+        found = fd.execute(list(inputs))
+    assert "inner_outer" in fd.explain()
+    for result, expected in zip(found, case.expected(rms_norm_backward), strict=True):
+        held = result.astype(np.float64).reshape(expected.shape)
+        np.testing.assert_allclose(held, expected, case.relative, 1e-4)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.programs.judge import plan_only
 from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
 from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.errors import KnobError, SchedulerRefusal
@@ -148,6 +149,18 @@ def test_what_has_no_rows() -> None:
     fused = warpsmith.fuse(lambda x: ops.exp(x), warp_specialize=True)
     with pytest.raises(SchedulerRefusal, match="inner_persistent: it does not reduce"):
         fused.lower(x).compile()
+
+
+def test_columns_that_fit_in_no_registers_were_not_scheduled_by_hand() -> None:
+    x = np.ones((100352, 8), np.float32)
+    with FusionDefinition() as fd:
+        columns = fd.define_tensor([-1, -1], True)
+        fd.add_output(columns / fd.ops.sum(columns, [0], keepdim=True))
+    with (
+        knobs.scope(warp_specialize=True),
+        pytest.raises(SchedulerRefusal, match="inner_persistent: T1 reduces dimensions that are"),
+    ):
+        plan_only(fd, [x])
 
 
 def test_a_schedule_by_hand_is_left_alone() -> None:

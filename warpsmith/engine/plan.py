@@ -19,7 +19,7 @@ from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.planner.summed_again import walk_sums_together
-from warpsmith.schedulers.candidate import ROW_SCHEDULERS
+from warpsmith.schedulers.candidate import ROW_SCHEDULERS, Refusals
 from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
@@ -142,17 +142,20 @@ def require_roles(
     ]
     if rows and not refused:
         return
-    known = (*((u.scheduler, u.reason) for u in without), *refused) or (
-        candidates[0].refusals if candidates else ()
-    )
-    named = [f"{name}: {why}" for name, why in known if name in ROW_SCHEDULERS]
-    reasons = named or ["the schedule was laid by hand"]
+    known = *((u.scheduler, u.reason) for u in without), *refused
+    first = candidates[0].refusals if candidates else ()
+    reasons = _of_rows(known) or _of_rows(first) or ["the schedule was laid by hand"]
     raise SchedulerRefusal(
         "warp_specialize=True was asked for, and no warps of their own can load what the call "
         f"computes ({'; '.join(reasons)})",
         code="WS0401",
         remedy="use warp_specialize='auto'",
     )
+
+
+def _of_rows(refusals: Refusals) -> list[str]:
+    """What schedulers of rows said, in words."""
+    return [f"{name}: {why}" for name, why in refusals if name in ROW_SCHEDULERS]
 
 
 def agreed(segments: Sequence[PlannedSegment], problem: Problem) -> dict[str, int]:

@@ -62,8 +62,15 @@ class StageOrder:
         return [
             axis
             for axis in tensor.loop[:start]
-            if not axis.parallel.is_of_blocks and self._buffers.extent(axis) != integers.ONE
+            if not axis.parallel.is_of_blocks and self._repeats(axis)
         ]
+
+    def _repeats(self, axis: IterDomain) -> bool:
+        """Whether its loop may run more than once: one that is handed out does, whatever its
+        length, as a block may get all that there is.
+        """
+        handed_out = axis.parallel is ParallelType.dynamic
+        return handed_out or self._buffers.extent(axis) != integers.ONE
 
     def filling(self, tensor: TensorView, start: int) -> Walk:
         """How the producer comes by stages, which the loops from `start` on walk."""
@@ -198,7 +205,7 @@ class StageOrder:
         }
 
     def _is_serial(self, axis: IterDomain) -> bool:
-        return not axis.parallel.is_thread and self._buffers.extent(axis) != integers.ONE
+        return not axis.parallel.is_thread and self._repeats(axis)
 
     def _group(self, axis: IterDomain) -> Group:
         return self._buffers.domains.group(axis)

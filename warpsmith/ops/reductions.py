@@ -82,8 +82,9 @@ def var_mean(
     reduced = dimensions(tensor, dims, "var_mean")
     average, deviation = _moments(tensor, reduced)
     variance = tensor_of("div", deviation, _corrected(tensor, reduced, correction))
-    if not all(isinstance(tensor.shape_axes[d].extent, Const) for d in reduced):
-        count = arithmetic.convert(_count(tensor, reduced), average.dtype)
+    count = _count(tensor, reduced)
+    if not isinstance(count, Const) or count.value == 0:
+        count = arithmetic.convert(count, average.dtype)
         whole = apply("div", count, count)  # 1, or NaN for the mean of nothing
         average = tensor_of("mul", average, whole)
     flags = _flags(tensor, reduced, keepdim)

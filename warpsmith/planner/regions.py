@@ -59,7 +59,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
                 return passes
         if kept := _elements_first(segments, sinks, region, stored):
             return kept
-    made = made_in(segments.graph, region, sinks, stored)
+    made = made_in(segments, region, sinks, stored)
     between = _between(segments.graph, region, stored | read)
     cuts = _first_cuts(segments, sinks, made, stored | read, between)
     cuts = _enough_cuts(segments, sinks, made, cuts)
@@ -149,7 +149,7 @@ def _elements_first(
     and reads nothing that these write.
     """
     graph = segments.graph
-    each = all_sinks(segments, made_in(graph, region, sinks, stored), sinks, ())
+    each = all_sinks(segments, made_in(segments, region, sinks, stored), sinks, ())
     there = stored.difference(number for p in region for number in graph.made(p))
     own = [sink for sink in each if segments.of([sink], there).taken_by("parts")]
     others = [sink for sink in each if sink not in own]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from warpsmith.ir.graph import Graph
 from warpsmith.planner.segment import Segments
 
 GROUPS_ASKED = 8
@@ -16,11 +15,14 @@ with all that are there, which would take time with the square of how many they 
 
 
 def made_in(
-    graph: Graph, region: Sequence[int], sinks: Sequence[int], stored: Collection[int]
+    segments: Segments, region: Sequence[int], sinks: Sequence[int], stored: Collection[int]
 ) -> list[int]:
-    """What the operations of a region make that is not in memory before, or is asked for."""
-    there = frozenset(stored).difference(sinks)
-    return [number for p in region for number in graph.made(p) if number not in there]
+    """What the operations of a region make that is not in memory before, or is asked for. Of what
+    is in memory, its narrow form is there, too.
+    """
+    there = set(stored).difference(sinks)
+    there |= {segments.forms[number] for number in there if number in segments.forms} - set(sinks)
+    return [number for p in region for number in segments.graph.made(p) if number not in there]
 
 
 def all_sinks(

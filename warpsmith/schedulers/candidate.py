@@ -186,7 +186,8 @@ class Candidate:
             isinstance(params, PointwiseParams) and not params.exact
         ):
             return params, symbols
-        names = read_in_vectors(self.fusion, problem, params.vector)
+        across = isinstance(params, PointwiseParams) and params.across
+        names = read_in_vectors(self.fusion, problem, params.vector, across=across)
         return replace(params, vectorized=(*params.vectorized, *names)), symbols
 
     def _chosen(self, problem: Problem) -> Params:

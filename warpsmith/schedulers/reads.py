@@ -48,11 +48,13 @@ def accesses_of(
     return width, sizes
 
 
-def read_in_vectors(fusion: Program, problem: Problem, width: int) -> tuple[str, ...]:
+def read_in_vectors(
+    fusion: Program, problem: Problem, width: int, *, across: bool = False
+) -> tuple[str, ...]:
     """Names of the results of which a vector's elements lie side by side, and aligned, in what is
-    read, or are one.
+    read, or are one: not where vectors go `across` rows.
     """
-    if width == 1:
+    if width == 1 or across:
         return ()
     found = (r for r in reads(fusion) if _is_shared(r) or _walks(r, problem, width))
     return tuple(read.output.name for read in found)

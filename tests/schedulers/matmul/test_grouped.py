@@ -68,6 +68,35 @@ def test_blocks_go_round_the_tiles_of_all_groups(
     np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
 
 
+def test_no_groups_by_definition() -> None:
+    """One part has all rows, so its number is known; what memory says of it is not, to launches."""
+    x, w = drawn(8, 16, 8, 0, BFLOAT16)
+    ends = np.zeros(0, np.int32)
+    with FusionDefinition() as fd:
+        given = [fd.from_pytorch(array, static_sizes=True) for array in (x, w, ends)]
+        fd.add_output(fd.ops.grouped_matmul(*given))
+    with knobs.scope(device="sim"):
+        (y,) = fd.execute([x, w, ends])
+    np.testing.assert_array_equal(y.astype(np.float64), np.zeros((8, 8)))
+
+
+def test_tiles_of_known_number_are_handed_out_where_k_is_one_tile() -> None:
+    """Fewer of them than blocks, so no loop over turns has more than one; yet each tile that a
+    block is handed has a stage of its own.
+    """
+    x, w = drawn(200, 128, 32, 3, BFLOAT16)
+    ends = np.array([20, 130, 195], np.int32)
+    with FusionDefinition() as fd:
+        given = [fd.from_pytorch(array, static_sizes=True) for array in (x, w, ends)]
+        fd.add_output(fd.ops.grouped_matmul(*given))
+    with knobs.scope(device="sim"):
+        (y,) = fd.execute([x, w, ends])
+        (launch,) = fd._ready(False).plan_for([x, w, ends]).launches
+    assert launch.params.dynamic
+    assert launch.params.tile[2] == 128
+    np.testing.assert_allclose(y.astype(np.float64), by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
 @pytest.mark.parametrize(
     ("dtype", "k", "n"), [(np.float32, 20, 24), (np.float64, 16, 9), (BFLOAT16, 33, 47)]
 )

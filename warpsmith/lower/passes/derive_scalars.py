@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.groups import looks_up
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
@@ -66,6 +67,7 @@ def _is_decided(let: Let, varying: set[str], own: frozenset[str]) -> bool:
     if let.symbol.name in own:
         return False
     nodes = list(let.value.walk())
-    if let.value.dtype is not DataType.Index or any(isinstance(n, Element) for n in nodes):
+    in_memory = looks_up(let.value) or any(isinstance(node, Element) for node in nodes)
+    if let.value.dtype is not DataType.Index or in_memory:
         return False
     return all(node.name not in varying for node in nodes if isinstance(node, Symbol))

@@ -31,6 +31,7 @@ from warpsmith.schedulers.matmul_by_threads.tiles import (
     SHORT,
     SMALL,
     TALL,
+    VECTOR_BYTES,
     Reads,
     Tile,
     WarpTile,
@@ -158,6 +159,8 @@ def _with_tile(
         length = tile.depth if inward else edge
         if not inward and axes[-1] is shape.grouped:  # groups begin anywhere
             length = 1
+        if isinstance(tile, WarpTile):  # lines of a tile begin at multiples of 16 bytes
+            length = min(length, VECTOR_BYTES // operand.dtype.size)
         vector = max(min(run.vector(problem), share, length), 1)
         carrier = LoadStoreOpType.set
         plain = shape.grouped is None and not isinstance(tile, WarpTile)

@@ -236,6 +236,7 @@ def _divide_store(
     """From `[R.., K groups of all blocks]` to `[K grid_x, K block_y, R..]`."""
     run = [domains.group(axis) for axis in rows.row]
     known = set(run)
+    tensor.loop = [axis for axis in tensor.loop if not axis.is_broadcast]
     (each,) = [axis for axis in tensor.loop if domains.group(axis) not in known]
     _arrange(tensor, [domains.group(each), *run], domains)
     _merge_run(tensor, rows)
