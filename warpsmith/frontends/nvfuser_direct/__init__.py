@@ -12,6 +12,7 @@ from warpsmith.frontends.nvfuser_direct import (
     idm,
     multidevice,
     nvf_cutlass,
+    nvfuser_direct_version,
     ops,
     pytorch_utils,
     schedule,
@@ -47,6 +48,7 @@ from warpsmith.frontends.nvfuser_direct.heuristics import (
     HeuristicParams,
     LaunchParams,
 )
+from warpsmith.frontends.nvfuser_direct.nvfuser_direct_version import Version, __version__
 from warpsmith.frontends.nvfuser_direct.values import (
     Expr,
     IterDomain,
@@ -55,9 +57,6 @@ from warpsmith.frontends.nvfuser_direct.values import (
     TensorView,
     Val,
 )
-
-__version__ = "0.2.36+warpsmith"
-"""The version of nvFuser whose names these are."""
 
 __all__ = [
     "CacheOp",
@@ -95,6 +94,7 @@ __all__ = [
     "idm",
     "multidevice",
     "nvf_cutlass",
+    "nvfuser_direct_version",
     "ops",
     "pytorch_utils",
     "schedule",
@@ -103,7 +103,7 @@ __all__ = [
 ]
 
 
-def version() -> str:
+def version() -> Version:
     """The version of nvFuser whose names these are."""
     return __version__
 

@@ -76,13 +76,23 @@ class FusionDefinition:
         """A scalar input, or a constant; see `Fusion.define_scalar`."""
         return self.fusion.define_scalar(*args, **kwargs)
 
-    def define_vector(self, size: int) -> list[Val]:
-        """So many scalar inputs of type Int, which a call may pass as a list."""
-        return [self.define_scalar(None, DataType.Int) for _ in range(size)]
+    def define_vector(self, size: int | Sequence[Any], dtype: DataType = DataType.Int) -> list[Any]:
+        """So many scalar inputs, which a call may pass as a list; or the values that are given."""
+        if isinstance(size, int):
+            return [self.define_scalar(None, dtype) for _ in range(size)]
+        return list(size)
 
-    def add_output(self, *args: Any, **kwargs: Any) -> None:
+    def add_output(
+        self,
+        output: TensorView,
+        alias_input: TensorView | None = None,
+        *,
+        stride_order: Sequence[int] = (),
+    ) -> None:
         """Make a tensor a result; see `Fusion.add_output`."""
-        self.fusion.add_output(*args, **kwargs)
+        if stride_order:
+            output = ops.stride_order(output, stride_order)
+        self.fusion.add_output(output, alias_input)
 
     def from_pytorch(self, tensor: Any, static_sizes: bool = False) -> TensorView:
         """An input like an example.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpsmith.errors import WarpsmithError
-from warpsmith.frontends.nvfuser_direct import kernels
+from warpsmith.frontends.nvfuser_direct import binding, kernels
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.frontends.nvfuser_direct.failures import (
     as_runtime_error,
@@ -53,8 +53,11 @@ class FusionExecutorCache:
         except WarpsmithError as error:
             if isinstance(error, RuntimeError):
                 raise
-            raise as_runtime_error(error) from error
-        return results if _has_array(given) else [_as_torch(result) for result in results]
+            said = binding.misfit(self._fusion.inputs(), inputs)
+            raise as_runtime_error(error, said) from error
+        if not _has_array(given):
+            results = [_as_torch(result) for result in results]
+        return self._fusion.returned(results, inputs)
 
     def is_compiled(self, inputs: Sequence[Any], device: int = 0) -> bool:
         """Whether kernels for such a call were made."""

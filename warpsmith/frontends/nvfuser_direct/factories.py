@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpsmith import ops as own
+from warpsmith.frontends.nvfuser_direct import checks
 from warpsmith.frontends.nvfuser_direct.arguments import extent, type_of
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.failures import FusionError
@@ -108,4 +109,5 @@ def iota(
 ) -> Any:
     """`start + step * i` for `i` below `length`."""
     first, more = (0 if start is None else start), (1 if step is None else step)
+    checks.steps(first, more)
     return own.iota(extent(length), first, more, type_of(dtype) or Type.Int, fusion=fusion.ours)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.frontends import definition as own
-from warpsmith.frontends.nvfuser_direct import kernels, random, text
+from warpsmith.frontends.nvfuser_direct import checks, kernels, random, text
+from warpsmith.frontends.nvfuser_direct.descriptor import repeated_first
 from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
 from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
@@ -45,6 +46,8 @@ class Fusion:
         self._draws = 0
         self._known: dict[Any, Val] = {}
         self._counts = {"tv": 0, "c": 1}
+        self._results: list[Val] = []
+        self._written: dict[Val, Val] = {}
 
     @property
     def ours(self) -> Any:
@@ -68,6 +71,10 @@ class Fusion:
         loops = "".join(f"  {tensor}\n" for tensor in tensors)
         return f"{self.text()}loops:\n{loops}"
 
+    def print(self) -> None:
+        """Print what `print_math` says."""
+        print(self.print_math())
+
     def print_kernel(self, compile_params: object = None) -> str:
         """CUDA of the kernel, by the schedule that was laid."""
         with as_runtime_errors():
@@ -89,6 +96,10 @@ class Fusion:
             self.definition.add_output(
                 output.value, None if alias_input is None else alias_input.value
             )
+        if alias_input is None:
+            self._results.append(output)
+        else:
+            self._written[output] = alias_input
         values = [output] if alias_input is None else [output, alias_input]
         self.record([], values, f"fd.add_output({', '.join(each.name for each in values)})")
 
@@ -110,6 +121,7 @@ class Fusion:
         None, each call's stride is looked at. A tensor of the CPU has no dimension: a call passes
         its number to the kernel.
         """
+        checks.extents(sizes if shape is None else shape)
         kind, scalar = ours(dtype), None
         with as_runtime_errors():
             if is_cpu:
@@ -117,7 +129,7 @@ class Fusion:
                 tensor = full([], scalar, kind, fusion=self.ours)
             else:
                 if isinstance(contiguity, list | tuple) and shape is not None:
-                    contiguity, stride_order = _repeated_first(shape, contiguity, stride_order)
+                    contiguity, stride_order = repeated_first(shape, contiguity, stride_order)
                 tensor = self.definition.define_tensor(
                     shape,
                     contiguity,
@@ -216,9 +228,7 @@ class Fusion:
         """
         if self._is_plain():
             return list(inputs)
-        given: list[Any] = []
-        for value in inputs:
-            given += value if isinstance(value, list | tuple) else [value]
+        given = _flat(inputs)
         if len(given) != len(self._inputs):
             return given  # what is wrong is said where arguments are bound
         passed = {
@@ -230,27 +240,26 @@ class Fusion:
             passed |= dict(zip(self._state, drawn, strict=True))
         return [passed[each] for each in self.ours.inputs]
 
+    def returned(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
+        """What a call returns for its results: of those that were written into an input, and of
+        such an input itself, the input.
+        """
+        if not self._written:
+            return results
+        passed = dict(zip(self.inputs(), _flat(given), strict=True))
+        here = {value: passed[value] for value in self._written.values()}
+        here |= {value: passed[alias] for value, alias in self._written.items()}
+        return [
+            here.get(value, result) for value, result in zip(self._results, results, strict=True)
+        ]
 
-def _repeated_first(
-    shape: Sequence[int], flags: Sequence[Any], order: Sequence[int]
-) -> tuple[list[Any], Sequence[int]]:
-    """Contiguity and ranks with dimensions of which nothing is said as the slowest ones.
 
-    Of more than one element they are repeated, and are between no others in memory.
-    """
-    rank = len(shape)
-    if rank != len(flags) or None not in flags:
-        return list(flags), order
-    ranks = list(order) or [rank - 1 - d for d in range(rank)]
-    places = sorted(range(rank), key=lambda d: -ranks[d])
-    said = dict(zip(places, flags, strict=True))
-    repeated = [d for d in places if said[d] is None and shape[d] != 1]
-    if not repeated:
-        return list(flags), order
-    places = [*repeated, *(d for d in places if d not in repeated)]
-    ranks = [rank - 1 - places.index(d) for d in range(rank)]
-    is_usual = places == list(range(rank))
-    return [False if d in repeated else said[d] for d in places], () if is_usual else ranks
+def _flat(given: Sequence[Any]) -> list[Any]:
+    """Inputs with the scalars of lists as inputs of their own."""
+    found: list[Any] = []
+    for value in given:
+        found += value if isinstance(value, list | tuple) else [value]
+    return found
 
 
 def _number(value: Any) -> Any:

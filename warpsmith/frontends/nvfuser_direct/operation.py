@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from warpsmith.frontends.nvfuser_direct import text
+from warpsmith.frontends.nvfuser_direct import checks, text
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion, fusion_of
 from warpsmith.frontends.nvfuser_direct.values import bare
@@ -31,6 +31,7 @@ def operation(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = visible.bind(*args, **kwargs).arguments
+        checks.dimensions(name, given)
         fusion = fusion_of(list(given.values()))
         rest = {"fusion": fusion} if takes_fusion else {}
         with as_runtime_errors():

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpsmith import ops as own
-from warpsmith.frontends.nvfuser_direct.arguments import extent, number
+from warpsmith.frontends.nvfuser_direct import checks
+from warpsmith.frontends.nvfuser_direct.arguments import extent
 from warpsmith.frontends.nvfuser_direct.composites import *  # noqa: F403  # its __all__
 from warpsmith.frontends.nvfuser_direct.composites import __all__ as _composites
 from warpsmith.frontends.nvfuser_direct.factories import *  # noqa: F403  # its __all__
@@ -48,7 +49,6 @@ OTHERS = {
     "stride_order": "arg stride_order",
     "take_along_axis": "arg index dim",
     "threshold": "x thr value",
-    "where": "cond a b",
 }
 
 SAME = {
@@ -61,7 +61,7 @@ SAME = {
 _SAME = {name: named(name, words, getattr(own, name)) for name, words in SAME.items()}
 
 
-HERE = "broadcast_in_dim cat clamp imag pad real reshape shape size slice squeeze triu"
+HERE = "broadcast_in_dim cat clamp imag pad real reshape shape size slice squeeze triu where"
 """Operations that are functions of this file."""
 
 
@@ -79,6 +79,13 @@ def shape(arg: TensorView) -> list[Val]:
 def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
     """`x` between `min` and `max`, of which one may be absent."""
     return own.clamp(x, min, max)
+
+
+@operation
+def where(cond: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, and `b` elsewhere."""
+    checks.condition(cond)
+    return own.where(cond, a, b)
 
 
 @operation
@@ -118,6 +125,7 @@ def reshape(arg: Any, new_shape: Sequence[Any]) -> Any:
 @operation
 def squeeze(arg: Any, dims: Any, squeeze_expanded: bool = False) -> Any:
     """The tensor without some dimensions of extent 1, or repeated ones."""
+    checks.squeezed(arg.rank, dims)
     return own.squeeze(arg, dims, squeeze_expanded)
 
 
@@ -129,9 +137,9 @@ def slice(
     strides: Any = None,
     manual_normalization: bool = False,
 ) -> Any:
-    """Of each dimension the elements from a start on, below an end, a stride apart."""
-    steps = None if strides is None else [int(number(each)) for each in strides]
-    return own.slice(arg, start_indices, end_indices, steps, bool(manual_normalization))
+    """Of each dimension the elements from a start on, below an end; strides are 1."""
+    checks.slices(arg.rank, start_indices, end_indices, strides)
+    return own.slice(arg, start_indices, end_indices, None, bool(manual_normalization))
 
 
 @operation
