@@ -212,6 +212,32 @@ def test_lists_are_vectors_and_numbers_of_the_cpu_are_scalars() -> None:
     assert "shape=[], contiguity=[], dtype=DataType.Float, is_cpu=True" in repr(fd)
 
 
+def test_a_call_says_how_many() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], contiguity=True)
+        k, rows = (fd.define_scalar(DataType.Int) for _ in range(2))
+        fd.add_output(fd.ops.topk(x, k, 1)[0])
+        left = fd.ops.mul(fd.ops.size(x, 0), fd.ops.reciprocal(rows))  # a float, which is cut
+        fd.add_output(fd.ops.reshape(x, [rows, fd.ops.mul(left, 4.0)]))
+    given = torch.tensor([[3.0, 1.0, 4.0, 1.0], [5.0, 9.0, 2.0, 6.0]])
+    for count, extent in ((1, 1), (3, 4)):
+        largest, folded = fd.execute([given, count, extent])
+        torch.testing.assert_close(largest, given.topk(count).values)
+        torch.testing.assert_close(folded, given.reshape(extent, -1))
+    fd.validate([given, 2, 2])
+
+
+def test_two_scalars_keep_their_type() -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1], contiguity=True, dtype=DataType.Bool)
+        for dtype in (DataType.Double, DataType.Float, DataType.Int32):
+            values = [fd.define_scalar(value, dtype) for value in (3, 5)]
+            fd.add_output(fd.ops.where(x, *values))
+    found = fd.execute([torch.tensor([True, False])])
+    assert [each.dtype for each in found] == [torch.float64, torch.float32, torch.int32]
+    assert all(each.tolist() == [3, 5] for each in found)
+
+
 def test_dimensions_of_which_nothing_is_said_are_repeated() -> None:
     """Between others, before them, and with an order of its own."""
     base = torch.randn(3, 5)
@@ -387,7 +413,7 @@ def test_errors_are_runtime_errors_with_their_codes() -> None:
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda fd, x: fd.define_tensor([-1], dtype=DataType.ComplexFloat), "DataType.Complex"),
+        (lambda fd, x: fd.define_tensor([-1], dtype=DataType.UInt64), "DataType.UInt64"),
         (lambda fd, x: x.axis(0).parallelize(ParallelType.mesh_x), "mesh_x: a kernel runs on one"),
         (lambda fd, x: x.set_memory_type(nvfuser.MemoryType.tensor), "MemoryType.tensor"),
         (lambda fd, x: x.swizzle(0, 1), "swizzle: shared memory"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from warpsmith.frontends.nvfuser_direct.dtypes import torch_dtype_to_nvfuser_dtype
 from warpsmith.frontends.nvfuser_direct.enums import DataType
+from warpsmith.frontends.nvfuser_direct.pairs import Pair
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
 
 _NAMES = {
@@ -32,14 +33,15 @@ def misfit(inputs: Sequence[Val], given: Sequence[Any]) -> str:
 def _said(val: Val, value: Any) -> str:
     is_tensor = hasattr(value, "shape")
     if not isinstance(val, TensorView):
-        kind = val.value.dtype
         if is_tensor:
-            name = f"{'d' if kind.is_float else 'i'}{val.name.lstrip('c')}"
+            name = val.name.replace("c", _letter(val.value), 1)
             got = _name(_type_of(value))
             return f"{name}, to be a scalar but got {got} tensor of rank {len(value.shape)}"
+        if isinstance(val.value, Pair):
+            return ""
         if isinstance(value, complex):
             shown = f"({value.real:g},{value.imag:g})"
-            wanted = _name(DataType[kind.name])
+            wanted = _name(DataType[val.value.dtype.name])
             return f"Scalar value {shown} is not compatible with the expected data type: {wanted}."
         return ""
     if not is_tensor:
@@ -49,6 +51,13 @@ def _said(val: Val, value: Any) -> str:
         return ""
     got, wanted = _name(got_type), _name(wanted_type)
     return f"{val}, to be bound to a tensor of dtype {wanted}, but got a tensor of dtype {got}"
+
+
+def _letter(scalar: Any) -> str:
+    """What names of such scalars begin with."""
+    if isinstance(scalar, Pair):
+        return "c"
+    return "d" if scalar.dtype.is_float else "i"
 
 
 def _type_of(value: Any) -> DataType | None:

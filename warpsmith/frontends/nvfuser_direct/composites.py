@@ -151,8 +151,12 @@ def embedding_fwd(
 
 @operation
 def topk(arg: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = False) -> Any:
-    """(The k largest or smallest elements, where they stand), in order."""
-    return own.topk(arg, int(number(k)), dim, largest, sorted)
+    """(The k largest or smallest elements, where they stand), in order; a call may say how many."""
+    count = number(k)
+    if isinstance(count, int):
+        return own.topk(arg, count, dim, largest, sorted)
+    order = own.narrow(own.argsort(arg, dim, largest), dim, 0, count)
+    return own.gather(arg, order, dim), order
 
 
 @operation

@@ -8,7 +8,7 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from warpsmith.frontends import validation
-from warpsmith.frontends.nvfuser_direct import ops, schedule, text
+from warpsmith.frontends.nvfuser_direct import ops, pairs, schedule, text
 from warpsmith.frontends.nvfuser_direct.dtypes import torch_dtype_to_nvfuser_dtype
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
@@ -100,7 +100,7 @@ class FusionDefinition:
         Raises:
             ValueError: for a tensor of the CPU with dimensions, where calls run on a GPU.
         """
-        on_host = arrays.describe(tensor).device_kind == "cpu" and on_gpu()
+        on_host = arrays.describe(pairs.as_reals(tensor)).device_kind == "cpu" and on_gpu()
         if on_host and len(tensor.shape):
             raise ValueError(
                 f"Found unsupported device {tensor.device}, only scalar CPU or CUDA tensors are "
@@ -206,9 +206,14 @@ class FusionDefinition:
     def _check(
         self, inputs: Sequence[Any], outputs: Sequence[Any], reference: Sequence[Any] | None
     ) -> None:
-        validation.check(self.fusion.ours, self.fusion.arranged(inputs), outputs, reference)
+        given = self.fusion.arranged(inputs)
+        found = [pairs.as_reals(output) for output in outputs]
+        wanted = None if reference is None else [pairs.as_reals(each) for each in reference]
+        validation.check(self.fusion.ours, given, found, wanted)
 
 
 def _copied(value: Any) -> Any:
     """An input as it is now, on the host."""
-    return arrays.to_numpy(value).copy() if hasattr(value, "shape") else value
+    if not hasattr(value, "shape"):
+        return value
+    return arrays.to_numpy(pairs.as_reals(value)).copy()

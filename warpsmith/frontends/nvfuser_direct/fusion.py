@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.frontends import definition as own
-from warpsmith.frontends.nvfuser_direct import checks, kernels, random, text
+from warpsmith.frontends.nvfuser_direct import checks, kernels, pairs, random, text
 from warpsmith.frontends.nvfuser_direct.descriptor import repeated_first
 from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
 from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.inputs import Input, counted, flat, passed_type, returned
+from warpsmith.frontends.nvfuser_direct.values import ComplexView, TensorView, Val
+from warpsmith.ir import arithmetic
 from warpsmith.ir.dtypes import DataType as Type
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.scalar import Const, Expr, is_evaluated
 from warpsmith.ir.tensor import TensorView as Tensor
 from warpsmith.ops import full
+from warpsmith.ops.scalars import known
 
 _CURRENT: ContextVar[Fusion | None] = ContextVar("nvfuser_direct.fusion", default=None)
-
-
-@dataclass(frozen=True, eq=False)
-class Input:
-    """An input as callers see it, and what it is to warpsmith: of a tensor of the CPU a scalar."""
-
-    val: Val
-    passed: Any
 
 
 class Fusion:
@@ -46,8 +40,11 @@ class Fusion:
         self._draws = 0
         self._known: dict[Any, Val] = {}
         self._counts = {"tv": 0, "c": 1}
+        self._outputs: list[Val] = []
         self._results: list[Val] = []
         self._written: dict[Val, Val] = {}
+        self._changes = False
+        self._counted: dict[Expr, Expr] = {}
 
     @property
     def ours(self) -> Any:
@@ -58,7 +55,7 @@ class Fusion:
         return [each.val for each in self._inputs]
 
     def outputs(self) -> list[Val]:
-        return [self.wrapped(output.value) for output in self.ours.outputs]
+        return list(self._outputs)
 
     def vals(self) -> list[Val]:
         """All tensors and input scalars."""
@@ -90,12 +87,15 @@ class Fusion:
         self._inputs.remove(found)
         self._inputs.append(found)
 
-    def add_output(self, output: Val, alias_input: Val | None = None) -> None:
+    def add_output(self, output: Val, alias_input: TensorView | None = None) -> None:
         """Make a tensor a result, which is written into an input if one is named."""
         with as_runtime_errors():
-            self.definition.add_output(
-                output.value, None if alias_input is None else alias_input.value
-            )
+            made = output.value
+            made = pairs.joined(made) if isinstance(made, pairs.Pair) else made
+            alias = alias_input if alias_input is None else text.stored(alias_input)
+            self.definition.add_output(made, alias)
+        self._outputs.append(output)
+        self._changes |= alias_input is not None or isinstance(output, ComplexView)
         if alias_input is None:
             self._results.append(output)
         else:
@@ -122,10 +122,13 @@ class Fusion:
         its number to the kernel.
         """
         checks.extents(sizes if shape is None else shape)
+        if dtype in pairs.PARTS:
+            told = pairs.layout(shape, contiguity, stride_order, sizes, strides, static_sizes)
+            return self._define_complex(*told, dtype)
         kind, scalar = ours(dtype), None
         with as_runtime_errors():
             if is_cpu:
-                scalar = self.definition.define_scalar(_passed(kind))
+                scalar = self.definition.define_scalar(passed_type(kind))
                 tensor = full([], scalar, kind, fusion=self.ours)
             else:
                 if isinstance(contiguity, list | tuple) and shape is not None:
@@ -139,14 +142,28 @@ class Fusion:
                     strides=strides,
                     static_sizes=static_sizes,
                 )
-        made = self.wrapped(tensor)
+        return self._declared(tensor, tensor if scalar is None else scalar, is_cpu)
+
+    def _define_complex(
+        self, shape: list[int], flags: Any, order: list[int], dtype: DataType
+    ) -> TensorView:
+        """An input tensor of complex numbers, by what is known of the tensor of their parts."""
+        with as_runtime_errors():
+            if isinstance(flags, list):
+                flags, order = repeated_first(shape, flags, order)  # type: ignore[assignment]
+            kind = pairs.PARTS[dtype]
+            raw = self.definition.define_tensor(shape, flags, kind, stride_order=order)
+            return self._declared(pairs.halves(raw), raw, False)
+
+    def _declared(self, value: Any, passed: Any, is_cpu: bool) -> TensorView:
+        """An input tensor under its name, with its line."""
+        made = self.wrapped(value)
         assert isinstance(made, TensorView)
-        self._inputs.append(Input(made, tensor if scalar is None else scalar))
-        said = text.declaration(made, is_cpu)
-        self.record([made], [], said, is_input=True)
+        self._inputs.append(Input(made, passed))
+        self.record([made], [], text.declaration(made, is_cpu), is_input=True)
         if not is_cpu:
             self._counts["c"] += sum(
-                not isinstance(axis.extent, Const) for axis in tensor.shape_axes
+                not isinstance(axis.extent, Const) for axis in passed.shape_axes
             )
         return made
 
@@ -154,10 +171,12 @@ class Fusion:
         """A scalar input, `define_scalar(dtype=Double)`, or a constant, `define_scalar(value)`."""
         if isinstance(value, DataType):
             value, dtype = None, value
+        if isinstance(value, complex) or dtype in pairs.PARTS:
+            return self._define_complex_scalar(value, dtype or DataType.ComplexDouble)
         with as_runtime_errors():
             if value is None:
                 kind = ours(dtype or DataType.Double) or Type.Double
-                made = self.wrapped(self.definition.define_scalar(_passed(kind)))
+                made = self.wrapped(self.definition.define_scalar(passed_type(kind)))
                 self._inputs.append(Input(made, made.value))
                 said = DataType.Double if dtype is None else dtype
             else:
@@ -165,6 +184,18 @@ class Fusion:
                 made = self.wrapped(self.definition.define_scalar(value, dtype=kind))
                 said = theirs(made.value.dtype)
         line = f"fd.define_scalar({text.literal(value)}, dtype=DataType.{said.name})"
+        self.record([made], [], line, is_input=value is None)
+        return made
+
+    def _define_complex_scalar(self, value: complex | None, dtype: DataType) -> Val:
+        kind = pairs.PARTS[dtype]
+        if value is not None:
+            made = self.wrapped(pairs.constant(complex(value), dtype))
+        else:
+            re, im = (self.definition.define_scalar(kind) for _ in range(2))
+            made = self.wrapped(pairs.Pair(re, im))
+            self._inputs.append(Input(made, made.value))
+        line = f"fd.define_scalar({text.literal(value)}, dtype=DataType.{dtype.name})"
         self.record([made], [], line, is_input=value is None)
         return made
 
@@ -188,6 +219,18 @@ class Fusion:
         self._draws += 1
         return seed, offset if self._draws == 1 else offset + (self._draws - 1)
 
+    def extent(self, value: Any) -> Any:
+        """A number of elements as warpsmith takes it: floats are cut, as nvFuser casts them, and
+        what kernels would have to compute is an input that `arranged` adds.
+        """
+        if isinstance(value, Expr) and value.dtype.is_float:
+            value = arithmetic.convert(value, Type.Int)
+        if not isinstance(value, Expr) or is_evaluated(value) or isinstance(known(value), Const):
+            return value
+        if value not in self._counted:
+            self._counted[value] = self.definition.define_scalar(Type.Int)
+        return self._counted[value]
+
     def skip(self) -> None:
         """Leave out a tensor's number, as where nvFuser makes two tensors of what is one here."""
         self._counts["tv"] += 1
@@ -200,9 +243,11 @@ class Fusion:
         """A value of warpsmith under nvFuser's names."""
         if self.knows(value):
             return self._known[value]
-        is_tensor = isinstance(value, Tensor)
+        is_complex = isinstance(value, pairs.Pair)
+        is_tensor = value.is_tensor if is_complex else isinstance(value, Tensor)
         kind = "tv" if is_tensor else "c"
-        made = (TensorView if is_tensor else Val)(value, self, f"{kind}{self._counts[kind]}")
+        form = (ComplexView if is_complex else TensorView) if is_tensor else Val
+        made = form(value, self, f"{kind}{self._counts[kind]}")
         self._counts[kind] += 1
         self._known[value] = made
         return made
@@ -228,50 +273,29 @@ class Fusion:
         """
         if self._is_plain():
             return list(inputs)
-        given = _flat(inputs)
+        given = flat(inputs)
         if len(given) != len(self._inputs):
             return given  # what is wrong is said where arguments are bound
-        passed = {
-            each.passed: _number(value) if each.passed is not each.val.value else value
-            for each, value in zip(self._inputs, given, strict=True)
-        }
+        passed: dict[Any, Any] = {}
+        for each, value in zip(self._inputs, given, strict=True):
+            passed |= each.parts(value)
         if self._state is not None:
             drawn = random.drawn(self._draws)
             passed |= dict(zip(self._state, drawn, strict=True))
+        if self._counted:
+            passed |= counted(self._counted, passed)
         return [passed[each] for each in self.ours.inputs]
 
     def returned(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
-        """What a call returns for its results: of those that were written into an input, and of
-        such an input itself, the input.
-        """
-        if not self._written:
+        """What a call returns for its results."""
+        if not self._changes:
             return results
-        passed = dict(zip(self.inputs(), _flat(given), strict=True))
-        here = {value: passed[value] for value in self._written.values()}
-        here |= {value: passed[alias] for value, alias in self._written.items()}
-        return [
-            here.get(value, result) for value, result in zip(self._results, results, strict=True)
-        ]
-
-
-def _flat(given: Sequence[Any]) -> list[Any]:
-    """Inputs with the scalars of lists as inputs of their own."""
-    found: list[Any] = []
-    for value in given:
-        found += value if isinstance(value, list | tuple) else [value]
-    return found
-
-
-def _number(value: Any) -> Any:
-    """What a tensor of the CPU without dimensions holds."""
-    return value.item() if hasattr(value, "item") else value
-
-
-def _passed(dtype: Type) -> Type:
-    """The type of a scalar as calls pass it."""
-    if dtype is Type.Index:
-        return Type.Int
-    return Type.Double if dtype.is_narrow else dtype
+        return returned(
+            self._results,
+            results,
+            self._written,
+            dict(zip(self.inputs(), flat(given), strict=True)),
+        )
 
 
 class FusionGuard:

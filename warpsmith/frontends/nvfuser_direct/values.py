@@ -17,6 +17,7 @@ from warpsmith.frontends.nvfuser_direct.enums import (
     theirs,
 )
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors, unsupported
+from warpsmith.frontends.nvfuser_direct.pairs import PARTS, Pair, constant
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
@@ -299,12 +300,48 @@ class TensorView(Val):
         return made
 
 
+_OF_LOOPS = (
+    "axis cache_after cache_before definition domain get_logical_domain get_loop_domain "
+    "get_root_domain has_root inner_split merge outer_split reorder rfactor set_allocation_domain "
+    "set_memory_type split uses"
+)
+
+
+class ComplexView(TensorView):
+    """A tensor of complex numbers, which has no loops of its own: its parts are real tensors."""
+
+    __slots__ = ()
+    value: Pair  # type: ignore[assignment]  # what it has in common stands in Pair
+
+    def __str__(self) -> str:
+        return f"{self.value.name}_{self.value.dtype.value}"
+
+    __repr__ = __str__
+
+    def dtype(self) -> DataType:
+        return self.value.dtype
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OF_LOOPS.split():
+            raise unsupported(
+                f"TensorView.{name} of complex numbers",
+                "they are pairs of reals, which warpsmith schedules",
+                "use execute",
+            )
+        return super().__getattribute__(name)
+
+
 def bare(value: object) -> Any:
-    """What an argument is in warpsmith: values and members of enumerations, also in sequences."""
+    """What an argument is in warpsmith: values and members of enumerations, also in sequences.
+
+    Complex numbers are pairs, and their types stay nvFuser's.
+    """
     if isinstance(value, Val):
         return value.value
+    if isinstance(value, complex):
+        return constant(value)
     if isinstance(value, Enum):
-        return ours(value)
+        return value if value in PARTS else ours(value)
     if isinstance(value, list | tuple):
         return [bare(each) for each in value]
     return value
