@@ -32,7 +32,7 @@ def _defined(use: Use, rank: int = 2) -> FusionDefinition:
     ],
 )
 def test_slices(start: list[int], end: list[int], step: list[int] | None, said: str) -> None:
-    with pytest.raises(RuntimeError, match=f"WS0193.*{said}") as error:
+    with pytest.raises(RuntimeError, match=f"WS0194.*{said}") as error:
         _defined(lambda fd, x: fd.ops.slice(x, start, end, step))
     assert "test_nvfuser_contract.py" in str(error.value), "the user's line"
 
@@ -53,7 +53,7 @@ def test_slices(start: list[int], end: list[int], step: list[int] | None, said: 
     ],
 )
 def test_what_operations_refuse(use: Use, said: str) -> None:
-    with pytest.raises(RuntimeError, match=f"WS0193.*{said}"):
+    with pytest.raises(RuntimeError, match=f"WS0194.*{said}"):
         _defined(use)
 
 

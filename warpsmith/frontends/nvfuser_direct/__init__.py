@@ -36,13 +36,8 @@ from warpsmith.frontends.nvfuser_direct.enums import (
     SchedulerType,
 )
 from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
-from warpsmith.frontends.nvfuser_direct.fusion import (
-    Fusion,
-    FusionGuard,
-    define_scalar,
-    define_tensor,
-    translate_fusion,
-)
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion, translate_fusion
+from warpsmith.frontends.nvfuser_direct.guard import FusionGuard, define_scalar, define_tensor
 from warpsmith.frontends.nvfuser_direct.heuristics import (
     CompileParams,
     HeuristicParams,

@@ -12,7 +12,8 @@ from warpsmith.frontends.nvfuser_direct import ops, pairs, schedule, text
 from warpsmith.frontends.nvfuser_direct.dtypes import torch_dtype_to_nvfuser_dtype
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
-from warpsmith.frontends.nvfuser_direct.fusion import Fusion, FusionGuard
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.guard import FusionGuard
 from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val

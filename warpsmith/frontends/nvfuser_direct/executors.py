@@ -101,6 +101,7 @@ class KernelExecutor:
         scheduler_type: SchedulerType = SchedulerType.none,
     ) -> None:
         """Take a fusion; its kernel is compiled by the first call, for its sizes."""
+        fusion.settle()
         if not fusion.automatic:
             with as_runtime_errors():
                 kernels.store_apart(fusion.ours)

@@ -15,7 +15,7 @@ class FusionError(WarpsmithError, RuntimeError):
 class Refused(DefinitionError, RuntimeError):
     """What nvFuser does not take, in its words: programs match them."""
 
-    code = "WS0193"
+    code = "WS0194"
 
 
 class Unsupported(DefinitionError, NotImplementedError):

@@ -1,26 +1,27 @@
-"""A fusion under nvFuser's names, and the one that is being defined."""
+"""A fusion under nvFuser's names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import ContextVar, Token
 from typing import Any
 
+from warpsmith.errors import ScheduleError
 from warpsmith.frontends import definition as own
 from warpsmith.frontends.nvfuser_direct import checks, kernels, pairs, random, text
+from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
 from warpsmith.frontends.nvfuser_direct.descriptor import repeated_first
 from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
-from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors
+from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.inputs import Input, counted, flat, passed_type, returned
-from warpsmith.frontends.nvfuser_direct.values import ComplexView, TensorView, Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
 from warpsmith.ir import arithmetic
+from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.scalar import Const, Expr, is_evaluated
 from warpsmith.ir.tensor import TensorView as Tensor
 from warpsmith.ops import full
 from warpsmith.ops.scalars import known
-
-_CURRENT: ContextVar[Fusion | None] = ContextVar("nvfuser_direct.fusion", default=None)
+from warpsmith.schedule import transforms
 
 
 class Fusion:
@@ -44,6 +45,7 @@ class Fusion:
         self._results: list[Val] = []
         self._written: dict[Val, Val] = {}
         self._changes = False
+        self._waiting: list[kernels.Binding] = []
         self._counted: dict[Expr, Expr] = {}
 
     @property
@@ -74,8 +76,24 @@ class Fusion:
 
     def print_kernel(self, compile_params: object = None) -> str:
         """CUDA of the kernel, by the schedule that was laid."""
+        self.settle()
         with as_runtime_errors():
             return kernels.cuda_of_schedule(self.definition)
+
+    def bind(self, tensor: Tensor, domain: IterDomain, kind: ParallelType) -> None:
+        """Bind a loop, or let it wait where loops that TMA copies are not the innermost yet."""
+        try:
+            transforms.bind(tensor, domain, kind)
+        except ScheduleError as error:
+            if error.code != "WS0218":
+                raise
+            self._waiting.append((tensor, domain, kind))
+
+    def settle(self) -> None:
+        """Move the loops that TMA copies inside, and bind what waits for that."""
+        with as_runtime_errors():
+            kernels.settle(self._waiting)
+        self._waiting.clear()
 
     def text(self) -> str:
         """The program as Python."""
@@ -296,53 +314,6 @@ class Fusion:
             self._written,
             dict(zip(self.inputs(), flat(given), strict=True)),
         )
-
-
-class FusionGuard:
-    """Makes a fusion the one that operations without operands belong to."""
-
-    def __init__(self, fusion: Fusion) -> None:
-        self._token: Token[Fusion | None] = _CURRENT.set(fusion)
-
-    def leave(self) -> None:
-        """The fusion before is the current one again."""
-        _CURRENT.reset(self._token)
-
-
-def current() -> Fusion:
-    """The fusion that is being defined.
-
-    Raises:
-        FusionError: WS0191 outside of `with FusionDefinition()`.
-    """
-    fusion = _CURRENT.get()
-    if fusion is None:
-        raise FusionError(
-            "there is no fusion that is being defined",
-            code="WS0191",
-            remedy="define operations inside of `with FusionDefinition() as fd:`",
-        )
-    return fusion
-
-
-def fusion_of(arguments: Sequence[Any]) -> Fusion:
-    """The fusion of the first value among some arguments; else the current one."""
-    for value in arguments:
-        for each in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(each, Val):
-                assert isinstance(each.fusion, Fusion)
-                return each.fusion
-    return current()
-
-
-def define_tensor(*args: Any, **kwargs: Any) -> TensorView:
-    """An input tensor of the current fusion; see `Fusion.define_tensor`."""
-    return current().define_tensor(*args, **kwargs)
-
-
-def define_scalar(*args: Any, **kwargs: Any) -> Val:
-    """A scalar input, or a constant, of the current fusion; see `Fusion.define_scalar`."""
-    return current().define_scalar(*args, **kwargs)
 
 
 def translate_fusion(fusion: Fusion) -> str:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.frontends.nvfuser_direct import pairs
-from warpsmith.frontends.nvfuser_direct.values import ComplexView, Val
+from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
+from warpsmith.frontends.nvfuser_direct.values import Val
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ops.scalars import ScalarEvaluator

@@ -9,7 +9,8 @@ from typing import Any
 
 from warpsmith.frontends.nvfuser_direct import checks, complex_ops, text
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
-from warpsmith.frontends.nvfuser_direct.fusion import Fusion, fusion_of
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.guard import fusion_of
 from warpsmith.frontends.nvfuser_direct.pairs import Pair
 from warpsmith.frontends.nvfuser_direct.values import bare
 from warpsmith.ir.scalar import Expr

@@ -17,11 +17,10 @@ from warpsmith.frontends.nvfuser_direct.enums import (
     theirs,
 )
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors, unsupported
-from warpsmith.frontends.nvfuser_direct.pairs import PARTS, Pair, constant
+from warpsmith.frontends.nvfuser_direct.pairs import PARTS, constant
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
-from warpsmith.schedule import transforms
 
 
 class Owner(Protocol):
@@ -38,6 +37,12 @@ class Owner(Protocol):
 
     def size(self, tensor: TensorView, dim: int) -> Val:
         """Extent of a dimension."""
+
+    def bind(self, tensor: Any, domain: Domain, kind: Any) -> None:
+        """Bind a loop, or let it wait for `settle`."""
+
+    def settle(self) -> None:
+        """Bind the loops that wait."""
 
 
 class Statement:
@@ -158,7 +163,7 @@ class IterDomain(Statement):
         if kind.is_block and tensor.copied_by.is_tma:
             return
         with as_runtime_errors():
-            transforms.bind(tensor, self.domain, kind)
+            self._tensor.fusion.bind(tensor, self.domain, kind)
 
 
 class TensorView(Val):
@@ -298,37 +303,6 @@ class TensorView(Val):
         made = self.fusion.wrapped(tensor)
         assert isinstance(made, TensorView)
         return made
-
-
-_OF_LOOPS = (
-    "axis cache_after cache_before definition domain get_logical_domain get_loop_domain "
-    "get_root_domain has_root inner_split merge outer_split reorder rfactor set_allocation_domain "
-    "set_memory_type split uses"
-)
-
-
-class ComplexView(TensorView):
-    """A tensor of complex numbers, which has no loops of its own: its parts are real tensors."""
-
-    __slots__ = ()
-    value: Pair  # type: ignore[assignment]  # what it has in common stands in Pair
-
-    def __str__(self) -> str:
-        return f"{self.value.name}_{self.value.dtype.value}"
-
-    __repr__ = __str__
-
-    def dtype(self) -> DataType:
-        return self.value.dtype
-
-    def __getattribute__(self, name: str) -> Any:
-        if name in _OF_LOOPS.split():
-            raise unsupported(
-                f"TensorView.{name} of complex numbers",
-                "they are pairs of reals, which warpsmith schedules",
-                "use execute",
-            )
-        return super().__getattribute__(name)
 
 
 def bare(value: object) -> Any:
