@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import warpsmith
+from warpsmith import knobs
 from warpsmith.errors import DefinitionError, WarpsmithError
 from warpsmith.frontends import nvfuser_direct as nvfuser
 from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, ParallelType, ops
@@ -198,6 +199,19 @@ def test_gradients_of_attention() -> None:
     for got, want in zip(found, wanted, strict=True):
         torch.testing.assert_close(got, want)
     assert seeds.shape == (2,)
+
+
+def test_attention_lies_in_memory_as_its_query() -> None:
+    with FusionDefinition() as fd:
+        order = [3, 1, 2, 0]
+        q, k, v = (fd.define_tensor([-1] * 4, True, stride_order=order) for _ in range(3))
+        fd.add_output(fd.ops.sdpfa_fwd(q, k, v)[0])
+    given = [torch.randn(2, 5, 3, 4).transpose(1, 2) for _ in range(3)]
+    with knobs.scope(device="reference"):
+        (result,) = fd.execute(given)
+    wanted = torch.nn.functional.scaled_dot_product_attention(*given)
+    torch.testing.assert_close(result, wanted)
+    assert result.stride() == given[0].stride()
 
 
 def test_lists_are_vectors_and_numbers_of_the_cpu_are_scalars() -> None:

@@ -83,6 +83,7 @@ def sdpfa_fwd(
 ) -> Any:
     """(Attention, the logarithm of each row's sum, seed and offset of what was dropped).
 
+    Attention lies in memory as the query does.
     The seed is a tensor of two Ints, of which the first counts; the offset one without dimensions.
     """
     dropped = given(dropout_p, 0.0)
@@ -98,6 +99,8 @@ def sdpfa_fwd(
         dropped=dropped,
         drawn=(seed, offset),
     )
+    if query.stride_order is not None:
+        made = own.stride_order(made, query.stride_order)
     seeds = own.full([2], seed, Type.Int, fusion=fusion.ours)
     return made, total, seeds, own.full([], offset, Type.Int, fusion=fusion.ours)
 
