@@ -184,6 +184,23 @@ def test_products_of_groups_and_scales() -> None:
     torch.testing.assert_close(scaled, 3 * a.to(torch.float8_e4m3fn).float() @ narrow.float())
 
 
+def test_products_of_groups_of_columns_and_of_what_is_summed() -> None:
+    """The last column, and the last term, belong to no group."""
+    a, b, c = torch.randn(2, 3, 6), torch.randn(6, 6), torch.randn(3, 6)
+    ends = torch.tensor([2, 5], dtype=torch.int32)
+    with FusionDefinition() as fd:
+        ta, tb, tc, te = map(fd.from_pytorch, (a, b, c, ends))
+        fd.add_output(fd.ops.grouped_mm(ta, tb, te))
+        fd.add_output(fd.ops.grouped_mm(tc, tb, te))
+        with pytest.raises(NotImplementedError, match="3 and 3 dimensions"):
+            fd.ops.grouped_mm(ta, ta, te)
+    with knobs.scope(device="reference"):
+        columns, summed = fd.execute([a, b, c, ends])
+    wanted = torch.cat([a[0] @ b[:, :2], a[1] @ b[:, 2:5], torch.zeros(3, 1)], 1)
+    torch.testing.assert_close(columns, wanted)
+    torch.testing.assert_close(summed, torch.stack([c[:, :2] @ b[:2], c[:, 2:5] @ b[2:5]]))
+
+
 def test_gradients_of_attention() -> None:
     q, k, v = (torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
     made = torch.nn.functional.scaled_dot_product_attention(q, k, v)
