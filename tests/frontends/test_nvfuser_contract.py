@@ -9,7 +9,12 @@ import pytest
 import torch
 
 import warpsmith
-from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, version
+from warpsmith.frontends.nvfuser_direct import (
+    DataType,
+    FusionDefinition,
+    PythonProfiler,
+    version,
+)
 
 Use = Callable[[FusionDefinition, Any], Any]
 
@@ -127,3 +132,30 @@ def test_versions_are_compared_by_their_numbers() -> None:
 def test_a_fusion_prints_itself(capsys: pytest.CaptureFixture[str]) -> None:
     _defined(lambda fd, x: fd.ops.relu(x)).fusion.print()
     assert "fd.ops.relu(tv0)" in capsys.readouterr().out
+
+
+def test_a_profiler_sees_the_last_call() -> None:
+    given = torch.randn(4, 8)
+    with PythonProfiler() as none:
+        pass
+    assert none.profile is None
+    with PythonProfiler() as profiler:
+        automatic = _defined(lambda fd, x: fd.ops.exp(fd.ops.sum(x, [1])))
+        automatic.execute([given])
+    profile = profiler.profile
+    assert profile is not None
+    assert profile.segments == len(profile.kernel_profiles) == 1
+    assert (profile.input_bytes, profile.output_bytes) == (128, 16)
+    assert profile.host_time_ms > 0
+    (kernel,) = profile.kernel_profiles
+    assert kernel.scheduler == "reduction"
+    assert kernel.name in automatic.fec.get_cuda_kernel([given])
+    assert kernel.grid_str == "[1, 1, 1]"
+    assert kernel.registers > 0
+    assert f"{kernel.time_ms:.2f}" == "nan", "torch.profiler tells it"
+    with PythonProfiler(auto_scheduled=False) as profiler:
+        _defined(lambda fd, x: fd.ops.relu(x)).manual_execute([given])
+    assert profiler.profile is not None
+    assert [each.scheduler for each in profiler.profile.kernel_profiles] == ["user"]
+    automatic.execute([given])  # outside: not seen
+    assert profiler.profile.kernel_profiles[0].scheduler == "user"

@@ -44,6 +44,11 @@ from warpsmith.frontends.nvfuser_direct.heuristics import (
     LaunchParams,
 )
 from warpsmith.frontends.nvfuser_direct.nvfuser_direct_version import Version, __version__
+from warpsmith.frontends.nvfuser_direct.profiler import (
+    FusionProfile,
+    KernelProfile,
+    PythonProfiler,
+)
 from warpsmith.frontends.nvfuser_direct.values import (
     Expr,
     IterDomain,
@@ -63,10 +68,12 @@ __all__ = [
     "FusionDefinition",
     "FusionExecutorCache",
     "FusionGuard",
+    "FusionProfile",
     "HeuristicParams",
     "IdMappingMode",
     "IterDomain",
     "KernelExecutor",
+    "KernelProfile",
     "LRUCache",
     "LaunchParams",
     "LoadStoreOpType",
@@ -78,6 +85,7 @@ __all__ = [
     "MemoryType",
     "MmaMacroArch",
     "ParallelType",
+    "PythonProfiler",
     "SchedulerType",
     "Statement",
     "TensorDomain",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 from warpsmith.errors import WarpsmithError
-from warpsmith.frontends.nvfuser_direct import binding, kernels
+from warpsmith.frontends.nvfuser_direct import binding, kernels, profiler
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.frontends.nvfuser_direct.failures import (
     as_runtime_error,
@@ -40,6 +41,8 @@ class FusionExecutorCache:
         """Results for one list of tensors and numbers."""
         where = _checked(device)
         definition, given = self._fusion.definition, _given(self._fusion, inputs)
+        watching = profiler.active()
+        begun = 0.0 if watching is None else perf_counter()
         try:
             if self._scheduled:
                 results = definition.manual_execute(given)
@@ -57,6 +60,9 @@ class FusionExecutorCache:
             raise as_runtime_error(error, said) from error
         if not _has_array(given):
             results = [_as_torch(result) for result in results]
+        if watching is not None:
+            taken = perf_counter() - begun
+            watching.see(definition.executable(), self._scheduled, given, results, taken)
         return self._fusion.returned(results, inputs)
 
     def is_compiled(self, inputs: Sequence[Any], device: int = 0) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
@@ -103,6 +104,14 @@ def schedulers_of(
     if candidate is None or candidate.scheduler not in _SCHEDULERS:
         return [], "nvFuser has no such scheduler"
     return [_SCHEDULERS[candidate.scheduler]], ""
+
+
+def scheduler_of(segment: PlannedSegment) -> str:
+    """nvFuser's name of the scheduler of a call's kernel, or warpsmith's; `user` where none is."""
+    if segment.candidate is None:
+        return "user"
+    name = segment.candidate.scheduler
+    return _SCHEDULERS[name].name if name in _SCHEDULERS else name
 
 
 def refusals_of(definition: FusionDefinition, inputs: Sequence[Any]) -> dict[str, str]:
