@@ -250,6 +250,7 @@ def test_results_into_complex_inputs() -> None:
     [
         (lambda fd, x: fd.ops.erf(x), NotImplementedError, "WS0190.*ops.erf.*complex"),
         (lambda fd, x: x.split(0, 4), NotImplementedError, "WS0190.*split of complex"),
+        (lambda fd, x: fd.add_output(x, fd.ops.neg(x)), RuntimeError, "is no input"),
         (lambda fd, x: fd.ops.pad(x, [1, 1], 2.0), RuntimeError, "must have the same dtype"),
         (lambda fd, x: fd.ops.iota(fd.define_scalar(2j)), RuntimeError, "length must be integer"),
         (

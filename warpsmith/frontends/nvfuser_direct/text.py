@@ -96,8 +96,11 @@ def input_text(value: Any) -> str:
 
 
 def stored(tensor: TensorView) -> Any:
-    """An input as it lies in memory: of complex numbers the real tensor that holds them."""
-    return tensor.value.raw if isinstance(tensor.value, Pair) else tensor.value
+    """A tensor as warpsmith has it: of complex numbers that are an input what holds both parts."""
+    value = tensor.value
+    if not isinstance(value, Pair):
+        return value
+    return value.re if value.raw is None else value.raw
 
 
 def declaration(tensor: TensorView, is_cpu: bool) -> str:
