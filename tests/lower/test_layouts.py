@@ -97,3 +97,7 @@ def test_registers_hold_what_a_thread_has_alive() -> None:
 def test_an_axis_that_no_loop_walks() -> None:
     axis = IterDomain(integers.index(4))
     refused(tiled(lambda t: [*t.loop[2:], axis]), "along", "which its loops", "do not walk")
+
+
+def test_blocks_of_the_grid_need_no_room() -> None:
+    works(tiled(lambda tile: (tile.loop[0], *tile.loop[2:])))

@@ -194,7 +194,7 @@ SHAPES = (
     _op("permute", lambda x: x.permute(1, 0), [1, 0]),
     _op("expand", lambda x: x.expand(5, 6), [5, 6], operands=(Operand((1, 6)),), fixed=True),
     _op("squeeze", lambda x: x.squeeze(1), [1], operands=(Operand((4, 1, 6)),)),
-    _op("slice", lambda x: x[1:3, 1:6:2], [1, 1], [3, 6], [1, 2], fixed=True),
+    _op("slice", lambda x: x[1:3, 1:6], [1, 1], [3, 6], [1, 1], fixed=True),
     _op("stride_order", torch.clone, [0, 1]),
     _op("pad", lambda x: functional.pad(x, (1, 2, 0, 1), value=3), [1, 2, 0, 1], 3),
     Operation("cat", lambda ops, a, b: ops.cat([a, b], 1), lambda a, b: torch.cat([a, b], 1), _TWO),

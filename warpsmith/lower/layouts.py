@@ -25,8 +25,8 @@ def layout_of(
     """Axes that a local or shared buffer holds, row-major.
 
     They are those that it must hold, or the tensor's allocation domain, which must tell all of
-    their elements apart. Of what tensor cores compute each thread has the fragment that
-    `allocation` says.
+    their elements apart, without loops that are blocks of the grid: one block has one of their
+    iterations. Of what tensor cores compute each thread has the fragment that `allocation` says.
 
     Raises:
         ScheduleError: WS1101 for an allocation domain that gives several elements one place, or
@@ -40,7 +40,7 @@ def layout_of(
     several = set(axes) | {a for a in tensor.loop[start:] if a.is_reduction}
     fixed = [a for a in tensor.loop if a not in several | skipped]
     _check_tells_apart(domains, tensor, tensor.allocation, axes, fixed)
-    return tensor.allocation
+    return tuple(a for a in tensor.allocation if not (a in fixed and a.parallel.is_of_blocks))
 
 
 def _held(

@@ -12,6 +12,7 @@ from warpsmith.frontends.nvfuser_direct import (
     idm,
     multidevice,
     nvf_cutlass,
+    nvfuser_direct_version,
     ops,
     pytorch_utils,
     schedule,
@@ -35,17 +36,18 @@ from warpsmith.frontends.nvfuser_direct.enums import (
     SchedulerType,
 )
 from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
-from warpsmith.frontends.nvfuser_direct.fusion import (
-    Fusion,
-    FusionGuard,
-    define_scalar,
-    define_tensor,
-    translate_fusion,
-)
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion, translate_fusion
+from warpsmith.frontends.nvfuser_direct.guard import FusionGuard, define_scalar, define_tensor
 from warpsmith.frontends.nvfuser_direct.heuristics import (
     CompileParams,
     HeuristicParams,
     LaunchParams,
+)
+from warpsmith.frontends.nvfuser_direct.nvfuser_direct_version import Version, __version__
+from warpsmith.frontends.nvfuser_direct.profiler import (
+    FusionProfile,
+    KernelProfile,
+    PythonProfiler,
 )
 from warpsmith.frontends.nvfuser_direct.values import (
     Expr,
@@ -55,9 +57,6 @@ from warpsmith.frontends.nvfuser_direct.values import (
     TensorView,
     Val,
 )
-
-__version__ = "0.2.36+warpsmith"
-"""The version of nvFuser whose names these are."""
 
 __all__ = [
     "CacheOp",
@@ -69,10 +68,12 @@ __all__ = [
     "FusionDefinition",
     "FusionExecutorCache",
     "FusionGuard",
+    "FusionProfile",
     "HeuristicParams",
     "IdMappingMode",
     "IterDomain",
     "KernelExecutor",
+    "KernelProfile",
     "LRUCache",
     "LaunchParams",
     "LoadStoreOpType",
@@ -84,6 +85,7 @@ __all__ = [
     "MemoryType",
     "MmaMacroArch",
     "ParallelType",
+    "PythonProfiler",
     "SchedulerType",
     "Statement",
     "TensorDomain",
@@ -95,6 +97,7 @@ __all__ = [
     "idm",
     "multidevice",
     "nvf_cutlass",
+    "nvfuser_direct_version",
     "ops",
     "pytorch_utils",
     "schedule",
@@ -103,7 +106,7 @@ __all__ = [
 ]
 
 
-def version() -> str:
+def version() -> Version:
     """The version of nvFuser whose names these are."""
     return __version__
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from warpsmith import ops as own
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.ir.dtypes import DataType as Type
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.scalar import Const
 
 
 def given(value: Any, default: Any) -> Any:
@@ -18,13 +17,6 @@ def given(value: Any, default: Any) -> Any:
 def number(value: Any) -> Any:
     """The number that a constant is."""
     return value.value if isinstance(value, Const) else value
-
-
-def extent(value: Any) -> Any:
-    """A number of elements: floats are cut, as nvFuser casts them."""
-    if isinstance(value, Expr) and value.dtype.is_float:
-        return own.cast(value, Type.Int)
-    return value
 
 
 def type_of(dtype: Any) -> Type | None:

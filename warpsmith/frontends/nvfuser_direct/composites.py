@@ -11,6 +11,7 @@ from warpsmith.frontends.nvfuser_direct.failures import unsupported
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.operation import operation
 from warpsmith.ir.dtypes import DataType as Type
+from warpsmith.ir.fusion import Fusion as Program
 
 __all__ = [
     "argsort",
@@ -34,18 +35,39 @@ def linear(arg1: Any, arg2: Any, bias: Any = None) -> Any:
 def grouped_mm(
     mat1: Any, mat2: Any, offsets: Any, scale1: Any = None, scale2: Any = None, **rest: Any
 ) -> Any:
-    """Rows of `mat1`, each times its group's matrix of `mat2 [groups, k, n]`; groups end before the
-    rows that `offsets` says.
+    """Products of groups, each of which ends before the place that `offsets` says.
+
+    Of `mat1 [m, k]` and `mat2 [groups, k, n]` rows are grouped, of `[groups, m, k]` and `[k, n]`
+    columns; of `[m, k]` and `[k, n]` what is summed, and the result is `[groups, m, n]`.
     """
     if scale1 is not None or scale2 is not None or rest:
         raise unsupported("ops.grouped_mm", "scales of groups are Blackwell's", "multiply before")
-    if mat1.rank != 2 or mat2.rank != 3:
-        raise unsupported(
-            "ops.grouped_mm",
-            f"operands have {mat1.rank} and {mat2.rank} dimensions, and groups are of rows",
-            "give mat1 of 2 dimensions and mat2 of 3",
-        )
-    return own.grouped_matmul(mat1, own.transpose(mat2), offsets)
+    match mat1.rank, mat2.rank:
+        case 2, 3:
+            return own.grouped_matmul(mat1, own.transpose(mat2), offsets)
+        case 3, 2:
+            return own.transpose(own.grouped_matmul(own.transpose(mat2), mat1, offsets))
+        case 2, 2:
+            return own.matmul(_by_group(mat1, offsets), mat2)
+    raise unsupported(
+        "ops.grouped_mm",
+        f"operands have {mat1.rank} and {mat2.rank} dimensions",
+        "give 2 and 3, 3 and 2, or 2 and 2",
+    )
+
+
+def _by_group(mat: Any, offsets: Any) -> Any:
+    """`[groups, m, k]`: for each group the matrix with zeros in the columns of all others."""
+    places, groups = (
+        own.iota(own.size(each, -1), dtype=Type.Int, fusion=Program.of(mat))
+        for each in (mat, offsets)
+    )
+    across, down = own.broadcast(places, [True, False]), [False, True]
+    ended: Any = own.cast(own.le(own.broadcast(offsets, down), across), Type.Int)
+    belongs = own.eq(own.broadcast(own.sum(ended, [0]), [True, False]), own.broadcast(groups, down))
+    return own.where(
+        own.broadcast(belongs, [False, True, False]), own.broadcast(mat, [True, False, False]), 0.0
+    )
 
 
 @operation
@@ -83,6 +105,7 @@ def sdpfa_fwd(
 ) -> Any:
     """(Attention, the logarithm of each row's sum, seed and offset of what was dropped).
 
+    Attention lies in memory as the query does.
     The seed is a tensor of two Ints, of which the first counts; the offset one without dimensions.
     """
     dropped = given(dropout_p, 0.0)
@@ -98,6 +121,8 @@ def sdpfa_fwd(
         dropped=dropped,
         drawn=(seed, offset),
     )
+    if query.stride_order is not None:
+        made = own.stride_order(made, query.stride_order)
     seeds = own.full([2], seed, Type.Int, fusion=fusion.ours)
     return made, total, seeds, own.full([], offset, Type.Int, fusion=fusion.ours)
 
@@ -151,8 +176,12 @@ def embedding_fwd(
 
 @operation
 def topk(arg: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = False) -> Any:
-    """(The k largest or smallest elements, where they stand), in order."""
-    return own.topk(arg, int(number(k)), dim, largest, sorted)
+    """(The k largest or smallest elements, where they stand), in order; a call may say how many."""
+    count = number(k)
+    if isinstance(count, int):
+        return own.topk(arg, count, dim, largest, sorted)
+    order = own.narrow(own.argsort(arg, dim, largest), dim, 0, count)
+    return own.gather(arg, order, dim), order
 
 
 @operation

@@ -8,11 +8,12 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from warpsmith.frontends import validation
-from warpsmith.frontends.nvfuser_direct import ops, schedule, text
+from warpsmith.frontends.nvfuser_direct import ops, pairs, schedule, text
 from warpsmith.frontends.nvfuser_direct.dtypes import torch_dtype_to_nvfuser_dtype
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
-from warpsmith.frontends.nvfuser_direct.fusion import Fusion, FusionGuard
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.guard import FusionGuard
 from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
@@ -76,13 +77,23 @@ class FusionDefinition:
         """A scalar input, or a constant; see `Fusion.define_scalar`."""
         return self.fusion.define_scalar(*args, **kwargs)
 
-    def define_vector(self, size: int) -> list[Val]:
-        """So many scalar inputs of type Int, which a call may pass as a list."""
-        return [self.define_scalar(None, DataType.Int) for _ in range(size)]
+    def define_vector(self, size: int | Sequence[Any], dtype: DataType = DataType.Int) -> list[Any]:
+        """So many scalar inputs, which a call may pass as a list; or the values that are given."""
+        if isinstance(size, int):
+            return [self.define_scalar(None, dtype) for _ in range(size)]
+        return list(size)
 
-    def add_output(self, *args: Any, **kwargs: Any) -> None:
+    def add_output(
+        self,
+        output: TensorView,
+        alias_input: TensorView | None = None,
+        *,
+        stride_order: Sequence[int] = (),
+    ) -> None:
         """Make a tensor a result; see `Fusion.add_output`."""
-        self.fusion.add_output(*args, **kwargs)
+        if stride_order:
+            output = ops.stride_order(output, stride_order)
+        self.fusion.add_output(output, alias_input)
 
     def from_pytorch(self, tensor: Any, static_sizes: bool = False) -> TensorView:
         """An input like an example.
@@ -90,7 +101,7 @@ class FusionDefinition:
         Raises:
             ValueError: for a tensor of the CPU with dimensions, where calls run on a GPU.
         """
-        on_host = arrays.describe(tensor).device_kind == "cpu" and on_gpu()
+        on_host = arrays.describe(pairs.as_reals(tensor)).device_kind == "cpu" and on_gpu()
         if on_host and len(tensor.shape):
             raise ValueError(
                 f"Found unsupported device {tensor.device}, only scalar CPU or CUDA tensors are "
@@ -196,9 +207,14 @@ class FusionDefinition:
     def _check(
         self, inputs: Sequence[Any], outputs: Sequence[Any], reference: Sequence[Any] | None
     ) -> None:
-        validation.check(self.fusion.ours, self.fusion.arranged(inputs), outputs, reference)
+        given = self.fusion.arranged(inputs)
+        found = [pairs.as_reals(output) for output in outputs]
+        wanted = None if reference is None else [pairs.as_reals(each) for each in reference]
+        validation.check(self.fusion.ours, given, found, wanted)
 
 
 def _copied(value: Any) -> Any:
     """An input as it is now, on the host."""
-    return arrays.to_numpy(value).copy() if hasattr(value, "shape") else value
+    if not hasattr(value, "shape"):
+        return value
+    return arrays.to_numpy(pairs.as_reals(value)).copy()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import perf_counter
 from typing import Any
 
 from warpsmith.errors import WarpsmithError
-from warpsmith.frontends.nvfuser_direct import kernels
+from warpsmith.frontends.nvfuser_direct import binding, kernels, profiler
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.frontends.nvfuser_direct.failures import (
     as_runtime_error,
@@ -40,6 +41,8 @@ class FusionExecutorCache:
         """Results for one list of tensors and numbers."""
         where = _checked(device)
         definition, given = self._fusion.definition, _given(self._fusion, inputs)
+        watching = profiler.active()
+        begun = 0.0 if watching is None else perf_counter()
         try:
             if self._scheduled:
                 results = definition.manual_execute(given)
@@ -53,8 +56,14 @@ class FusionExecutorCache:
         except WarpsmithError as error:
             if isinstance(error, RuntimeError):
                 raise
-            raise as_runtime_error(error) from error
-        return results if _has_array(given) else [_as_torch(result) for result in results]
+            said = binding.misfit(self._fusion.inputs(), inputs)
+            raise as_runtime_error(error, said) from error
+        if not _has_array(given):
+            results = [_as_torch(result) for result in results]
+        if watching is not None:
+            taken = perf_counter() - begun
+            watching.see(definition.executable(), self._scheduled, given, results, taken)
+        return self._fusion.returned(results, inputs)
 
     def is_compiled(self, inputs: Sequence[Any], device: int = 0) -> bool:
         """Whether kernels for such a call were made."""
@@ -98,6 +107,7 @@ class KernelExecutor:
         scheduler_type: SchedulerType = SchedulerType.none,
     ) -> None:
         """Take a fusion; its kernel is compiled by the first call, for its sizes."""
+        fusion.settle()
         if not fusion.automatic:
             with as_runtime_errors():
                 kernels.store_apart(fusion.ours)

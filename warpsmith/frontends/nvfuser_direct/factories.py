@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpsmith import ops as own
-from warpsmith.frontends.nvfuser_direct.arguments import extent, type_of
+from warpsmith.frontends.nvfuser_direct import checks
+from warpsmith.frontends.nvfuser_direct.arguments import type_of
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.failures import FusionError
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
@@ -86,7 +87,7 @@ def _random(
     return getattr(own, name)(
         low,
         high,
-        [extent(each) for each in shape],
+        list(map(fusion.extent, shape)),
         rng_seed=seed,
         rng_offset=offset,
         dtype=type_of(dtype) or Type.Float,
@@ -97,9 +98,7 @@ def _random(
 @operation
 def full(shape: Sequence[Any], fill_value: Any, dtype: Any, *, fusion: Fusion) -> Any:
     """A tensor of one value."""
-    return own.full(
-        [extent(each) for each in shape], fill_value, type_of(dtype), fusion=fusion.ours
-    )
+    return own.full(list(map(fusion.extent, shape)), fill_value, type_of(dtype), fusion=fusion.ours)
 
 
 @operation
@@ -108,4 +107,7 @@ def iota(
 ) -> Any:
     """`start + step * i` for `i` below `length`."""
     first, more = (0 if start is None else start), (1 if step is None else step)
-    return own.iota(extent(length), first, more, type_of(dtype) or Type.Int, fusion=fusion.ours)
+    checks.steps(first, more)
+    return own.iota(
+        fusion.extent(length), first, more, type_of(dtype) or Type.Int, fusion=fusion.ours
+    )

@@ -12,6 +12,12 @@ class FusionError(WarpsmithError, RuntimeError):
     """An error of warpsmith, by its own code and words, raised from the error that it was."""
 
 
+class Refused(DefinitionError, RuntimeError):
+    """What nvFuser does not take, in its words: programs match them."""
+
+    code = "WS0194"
+
+
 class Unsupported(DefinitionError, NotImplementedError):
     """What nvFuser has and warpsmith does not; NotImplementedError is a RuntimeError, too."""
 
@@ -34,6 +40,7 @@ def as_runtime_errors() -> Iterator[None]:
         raise as_runtime_error(error) from error
 
 
-def as_runtime_error(error: WarpsmithError) -> FusionError:
-    """The same error as a RuntimeError."""
-    return FusionError(error.message, code=error.code, remedy=error.remedy, line=error.line)
+def as_runtime_error(error: WarpsmithError, said: str = "") -> FusionError:
+    """The same error as a RuntimeError, behind what nvFuser says."""
+    message = f"{said}: {error.message}" if said else error.message
+    return FusionError(message, code=error.code, remedy=error.remedy, line=error.line)

@@ -1,31 +1,27 @@
-"""A fusion under nvFuser's names, and the one that is being defined."""
+"""A fusion under nvFuser's names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from typing import Any
 
+from warpsmith.errors import ScheduleError
 from warpsmith.frontends import definition as own
-from warpsmith.frontends.nvfuser_direct import kernels, random, text
+from warpsmith.frontends.nvfuser_direct import checks, kernels, pairs, random, text
+from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
+from warpsmith.frontends.nvfuser_direct.descriptor import repeated_first
 from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
-from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors
+from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
+from warpsmith.frontends.nvfuser_direct.inputs import Input, counted, flat, passed_type, returned
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.ir import arithmetic
+from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType as Type
-from warpsmith.ir.scalar import Const, Expr
+from warpsmith.ir.scalar import Const, Expr, is_evaluated
 from warpsmith.ir.tensor import TensorView as Tensor
 from warpsmith.ops import full
-
-_CURRENT: ContextVar[Fusion | None] = ContextVar("nvfuser_direct.fusion", default=None)
-
-
-@dataclass(frozen=True, eq=False)
-class Input:
-    """An input as callers see it, and what it is to warpsmith: of a tensor of the CPU a scalar."""
-
-    val: Val
-    passed: Any
+from warpsmith.ops.scalars import known
+from warpsmith.schedule import transforms
 
 
 class Fusion:
@@ -45,6 +41,12 @@ class Fusion:
         self._draws = 0
         self._known: dict[Any, Val] = {}
         self._counts = {"tv": 0, "c": 1}
+        self._outputs: list[Val] = []
+        self._results: list[Val] = []
+        self._written: dict[Val, Val] = {}
+        self._changes = False
+        self._waiting: list[kernels.Binding] = []
+        self._counted: dict[Expr, Expr] = {}
 
     @property
     def ours(self) -> Any:
@@ -55,7 +57,7 @@ class Fusion:
         return [each.val for each in self._inputs]
 
     def outputs(self) -> list[Val]:
-        return [self.wrapped(output.value) for output in self.ours.outputs]
+        return list(self._outputs)
 
     def vals(self) -> list[Val]:
         """All tensors and input scalars."""
@@ -68,10 +70,30 @@ class Fusion:
         loops = "".join(f"  {tensor}\n" for tensor in tensors)
         return f"{self.text()}loops:\n{loops}"
 
+    def print(self) -> None:
+        """Print what `print_math` says."""
+        print(self.print_math())
+
     def print_kernel(self, compile_params: object = None) -> str:
         """CUDA of the kernel, by the schedule that was laid."""
+        self.settle()
         with as_runtime_errors():
             return kernels.cuda_of_schedule(self.definition)
+
+    def bind(self, tensor: Tensor, domain: IterDomain, kind: ParallelType) -> None:
+        """Bind a loop, or let it wait where loops that TMA copies are not the innermost yet."""
+        try:
+            transforms.bind(tensor, domain, kind)
+        except ScheduleError as error:
+            if error.code != "WS0218":
+                raise
+            self._waiting.append((tensor, domain, kind))
+
+    def settle(self) -> None:
+        """Move the loops that TMA copies inside, and bind what waits for that."""
+        with as_runtime_errors():
+            kernels.settle(self._waiting)
+        self._waiting.clear()
 
     def text(self) -> str:
         """The program as Python."""
@@ -83,12 +105,19 @@ class Fusion:
         self._inputs.remove(found)
         self._inputs.append(found)
 
-    def add_output(self, output: Val, alias_input: Val | None = None) -> None:
+    def add_output(self, output: Val, alias_input: TensorView | None = None) -> None:
         """Make a tensor a result, which is written into an input if one is named."""
         with as_runtime_errors():
-            self.definition.add_output(
-                output.value, None if alias_input is None else alias_input.value
-            )
+            made = output.value
+            made = pairs.joined(made) if isinstance(made, pairs.Pair) else made
+            alias = alias_input if alias_input is None else text.stored(alias_input)
+            self.definition.add_output(made, alias)
+        self._outputs.append(output)
+        self._changes |= alias_input is not None or isinstance(output, ComplexView)
+        if alias_input is None:
+            self._results.append(output)
+        else:
+            self._written[output] = alias_input
         values = [output] if alias_input is None else [output, alias_input]
         self.record([], values, f"fd.add_output({', '.join(each.name for each in values)})")
 
@@ -110,14 +139,18 @@ class Fusion:
         None, each call's stride is looked at. A tensor of the CPU has no dimension: a call passes
         its number to the kernel.
         """
+        checks.extents(sizes if shape is None else shape)
+        if dtype in pairs.PARTS:
+            told = pairs.layout(shape, contiguity, stride_order, sizes, strides, static_sizes)
+            return self._define_complex(*told, dtype)
         kind, scalar = ours(dtype), None
         with as_runtime_errors():
             if is_cpu:
-                scalar = self.definition.define_scalar(_passed(kind))
+                scalar = self.definition.define_scalar(passed_type(kind))
                 tensor = full([], scalar, kind, fusion=self.ours)
             else:
                 if isinstance(contiguity, list | tuple) and shape is not None:
-                    contiguity, stride_order = _repeated_first(shape, contiguity, stride_order)
+                    contiguity, stride_order = repeated_first(shape, contiguity, stride_order)
                 tensor = self.definition.define_tensor(
                     shape,
                     contiguity,
@@ -127,14 +160,28 @@ class Fusion:
                     strides=strides,
                     static_sizes=static_sizes,
                 )
-        made = self.wrapped(tensor)
+        return self._declared(tensor, tensor if scalar is None else scalar, is_cpu)
+
+    def _define_complex(
+        self, shape: list[int], flags: Any, order: list[int], dtype: DataType
+    ) -> TensorView:
+        """An input tensor of complex numbers, by what is known of the tensor of their parts."""
+        with as_runtime_errors():
+            if isinstance(flags, list):
+                flags, order = repeated_first(shape, flags, order)  # type: ignore[assignment]
+            kind = pairs.PARTS[dtype]
+            raw = self.definition.define_tensor(shape, flags, kind, stride_order=order)
+            return self._declared(pairs.halves(raw), raw, False)
+
+    def _declared(self, value: Any, passed: Any, is_cpu: bool) -> TensorView:
+        """An input tensor under its name, with its line."""
+        made = self.wrapped(value)
         assert isinstance(made, TensorView)
-        self._inputs.append(Input(made, tensor if scalar is None else scalar))
-        said = text.declaration(made, is_cpu)
-        self.record([made], [], said, is_input=True)
+        self._inputs.append(Input(made, passed))
+        self.record([made], [], text.declaration(made, is_cpu), is_input=True)
         if not is_cpu:
             self._counts["c"] += sum(
-                not isinstance(axis.extent, Const) for axis in tensor.shape_axes
+                not isinstance(axis.extent, Const) for axis in passed.shape_axes
             )
         return made
 
@@ -142,10 +189,12 @@ class Fusion:
         """A scalar input, `define_scalar(dtype=Double)`, or a constant, `define_scalar(value)`."""
         if isinstance(value, DataType):
             value, dtype = None, value
+        if isinstance(value, complex) or dtype in pairs.PARTS:
+            return self._define_complex_scalar(value, dtype or DataType.ComplexDouble)
         with as_runtime_errors():
             if value is None:
                 kind = ours(dtype or DataType.Double) or Type.Double
-                made = self.wrapped(self.definition.define_scalar(_passed(kind)))
+                made = self.wrapped(self.definition.define_scalar(passed_type(kind)))
                 self._inputs.append(Input(made, made.value))
                 said = DataType.Double if dtype is None else dtype
             else:
@@ -153,6 +202,18 @@ class Fusion:
                 made = self.wrapped(self.definition.define_scalar(value, dtype=kind))
                 said = theirs(made.value.dtype)
         line = f"fd.define_scalar({text.literal(value)}, dtype=DataType.{said.name})"
+        self.record([made], [], line, is_input=value is None)
+        return made
+
+    def _define_complex_scalar(self, value: complex | None, dtype: DataType) -> Val:
+        kind = pairs.PARTS[dtype]
+        if value is not None:
+            made = self.wrapped(pairs.constant(complex(value), dtype))
+        else:
+            re, im = (self.definition.define_scalar(kind) for _ in range(2))
+            made = self.wrapped(pairs.Pair(re, im))
+            self._inputs.append(Input(made, made.value))
+        line = f"fd.define_scalar({text.literal(value)}, dtype=DataType.{dtype.name})"
         self.record([made], [], line, is_input=value is None)
         return made
 
@@ -176,6 +237,18 @@ class Fusion:
         self._draws += 1
         return seed, offset if self._draws == 1 else offset + (self._draws - 1)
 
+    def extent(self, value: Any) -> Any:
+        """A number of elements as warpsmith takes it: floats are cut, as nvFuser casts them, and
+        what kernels would have to compute is an input that `arranged` adds.
+        """
+        if isinstance(value, Expr) and value.dtype.is_float:
+            value = arithmetic.convert(value, Type.Int)
+        if not isinstance(value, Expr) or is_evaluated(value) or isinstance(known(value), Const):
+            return value
+        if value not in self._counted:
+            self._counted[value] = self.definition.define_scalar(Type.Int)
+        return self._counted[value]
+
     def skip(self) -> None:
         """Leave out a tensor's number, as where nvFuser makes two tensors of what is one here."""
         self._counts["tv"] += 1
@@ -188,9 +261,11 @@ class Fusion:
         """A value of warpsmith under nvFuser's names."""
         if self.knows(value):
             return self._known[value]
-        is_tensor = isinstance(value, Tensor)
+        is_complex = isinstance(value, pairs.Pair)
+        is_tensor = value.is_tensor if is_complex else isinstance(value, Tensor)
         kind = "tv" if is_tensor else "c"
-        made = (TensorView if is_tensor else Val)(value, self, f"{kind}{self._counts[kind]}")
+        form = (ComplexView if is_complex else TensorView) if is_tensor else Val
+        made = form(value, self, f"{kind}{self._counts[kind]}")
         self._counts[kind] += 1
         self._known[value] = made
         return made
@@ -216,100 +291,29 @@ class Fusion:
         """
         if self._is_plain():
             return list(inputs)
-        given: list[Any] = []
-        for value in inputs:
-            given += value if isinstance(value, list | tuple) else [value]
+        given = flat(inputs)
         if len(given) != len(self._inputs):
             return given  # what is wrong is said where arguments are bound
-        passed = {
-            each.passed: _number(value) if each.passed is not each.val.value else value
-            for each, value in zip(self._inputs, given, strict=True)
-        }
+        passed: dict[Any, Any] = {}
+        for each, value in zip(self._inputs, given, strict=True):
+            passed |= each.parts(value)
         if self._state is not None:
             drawn = random.drawn(self._draws)
             passed |= dict(zip(self._state, drawn, strict=True))
+        if self._counted:
+            passed |= counted(self._counted, passed)
         return [passed[each] for each in self.ours.inputs]
 
-
-def _repeated_first(
-    shape: Sequence[int], flags: Sequence[Any], order: Sequence[int]
-) -> tuple[list[Any], Sequence[int]]:
-    """Contiguity and ranks with dimensions of which nothing is said as the slowest ones.
-
-    Of more than one element they are repeated, and are between no others in memory.
-    """
-    rank = len(shape)
-    if rank != len(flags) or None not in flags:
-        return list(flags), order
-    ranks = list(order) or [rank - 1 - d for d in range(rank)]
-    places = sorted(range(rank), key=lambda d: -ranks[d])
-    said = dict(zip(places, flags, strict=True))
-    repeated = [d for d in places if said[d] is None and shape[d] != 1]
-    if not repeated:
-        return list(flags), order
-    places = [*repeated, *(d for d in places if d not in repeated)]
-    ranks = [rank - 1 - places.index(d) for d in range(rank)]
-    is_usual = places == list(range(rank))
-    return [False if d in repeated else said[d] for d in places], () if is_usual else ranks
-
-
-def _number(value: Any) -> Any:
-    """What a tensor of the CPU without dimensions holds."""
-    return value.item() if hasattr(value, "item") else value
-
-
-def _passed(dtype: Type) -> Type:
-    """The type of a scalar as calls pass it."""
-    if dtype is Type.Index:
-        return Type.Int
-    return Type.Double if dtype.is_narrow else dtype
-
-
-class FusionGuard:
-    """Makes a fusion the one that operations without operands belong to."""
-
-    def __init__(self, fusion: Fusion) -> None:
-        self._token: Token[Fusion | None] = _CURRENT.set(fusion)
-
-    def leave(self) -> None:
-        """The fusion before is the current one again."""
-        _CURRENT.reset(self._token)
-
-
-def current() -> Fusion:
-    """The fusion that is being defined.
-
-    Raises:
-        FusionError: WS0191 outside of `with FusionDefinition()`.
-    """
-    fusion = _CURRENT.get()
-    if fusion is None:
-        raise FusionError(
-            "there is no fusion that is being defined",
-            code="WS0191",
-            remedy="define operations inside of `with FusionDefinition() as fd:`",
+    def returned(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
+        """What a call returns for its results."""
+        if not self._changes:
+            return results
+        return returned(
+            self._results,
+            results,
+            self._written,
+            dict(zip(self.inputs(), flat(given), strict=True)),
         )
-    return fusion
-
-
-def fusion_of(arguments: Sequence[Any]) -> Fusion:
-    """The fusion of the first value among some arguments; else the current one."""
-    for value in arguments:
-        for each in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(each, Val):
-                assert isinstance(each.fusion, Fusion)
-                return each.fusion
-    return current()
-
-
-def define_tensor(*args: Any, **kwargs: Any) -> TensorView:
-    """An input tensor of the current fusion; see `Fusion.define_tensor`."""
-    return current().define_tensor(*args, **kwargs)
-
-
-def define_scalar(*args: Any, **kwargs: Any) -> Val:
-    """A scalar input, or a constant, of the current fusion; see `Fusion.define_scalar`."""
-    return current().define_scalar(*args, **kwargs)
 
 
 def translate_fusion(fusion: Fusion) -> str:

@@ -10,7 +10,15 @@ NAMES = ("nvfuser_direct", "nvfuser")
 """The second is the older module, from which programs still take what both have."""
 
 _HOME = "warpsmith.frontends.nvfuser_direct"
-_PARTS = ("idm", "multidevice", "nvf_cutlass", "ops", "pytorch_utils", "schedule")
+_PARTS = (
+    "idm",
+    "multidevice",
+    "nvf_cutlass",
+    "nvfuser_direct_version",
+    "ops",
+    "pytorch_utils",
+    "schedule",
+)
 
 
 class Installed:

@@ -8,15 +8,18 @@ from typing import Any
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
+from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Reduction
+from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.ops.liveness import remove_dead
-from warpsmith.schedule import caches, inline, propagate
+from warpsmith.schedule import caches, inline, propagate, transforms
 from warpsmith.targets.known import KNOWN
 
 _SCHEDULERS = {
@@ -29,6 +32,21 @@ _SCHEDULERS = {
     "matmul_by_threads": SchedulerType.matmul,
 }
 """nvFuser's name of each scheduler that it has, too."""
+
+
+Binding = tuple[TensorView, IterDomain, ParallelType]
+"""A loop of a tensor, and what is to run it."""
+
+
+def settle(waiting: Sequence[Binding]) -> None:
+    """Make the loops that TMA copies the innermost of their tensors, then bind loops."""
+    for tensor in dict.fromkeys(tensor for tensor, _, _ in waiting):
+        coming = {domain: kind for each, domain, kind in waiting if each is tensor}
+        inner = [coming.get(domain, domain.parallel) is ParallelType.tma for domain in tensor.loop]
+        places = sorted(range(len(inner)), key=lambda d: inner[d])
+        transforms.reorder(tensor, {old: new for new, old in enumerate(places)})
+        for domain, kind in coming.items():
+            transforms.bind(tensor, domain, kind)
 
 
 def store_apart(fusion: Any) -> None:
@@ -86,6 +104,14 @@ def schedulers_of(
     if candidate is None or candidate.scheduler not in _SCHEDULERS:
         return [], "nvFuser has no such scheduler"
     return [_SCHEDULERS[candidate.scheduler]], ""
+
+
+def scheduler_of(segment: PlannedSegment) -> str:
+    """nvFuser's name of the scheduler of a call's kernel, or warpsmith's; `user` where none is."""
+    if segment.candidate is None:
+        return "user"
+    name = segment.candidate.scheduler
+    return _SCHEDULERS[name].name if name in _SCHEDULERS else name
 
 
 def refusals_of(definition: FusionDefinition, inputs: Sequence[Any]) -> dict[str, str]:

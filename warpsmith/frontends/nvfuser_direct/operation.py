@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
-from warpsmith.frontends.nvfuser_direct import text
+from warpsmith.frontends.nvfuser_direct import checks, complex_ops, text
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
-from warpsmith.frontends.nvfuser_direct.fusion import Fusion, fusion_of
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.guard import fusion_of
+from warpsmith.frontends.nvfuser_direct.pairs import Pair
 from warpsmith.frontends.nvfuser_direct.values import bare
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
@@ -31,10 +33,15 @@ def operation(function: Function) -> Function:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         given = visible.bind(*args, **kwargs).arguments
+        checks.dimensions(name, given)
         fusion = fusion_of(list(given.values()))
         rest = {"fusion": fusion} if takes_fusion else {}
         with as_runtime_errors():
-            made = function(**{key: bare(value) for key, value in given.items()}, **rest)
+            operands = {key: bare(value) for key, value in given.items()}
+            if complex_ops.concerned(operands):
+                made = complex_ops.apply(name, operands, partial(function, **rest))
+            else:
+                made = function(**operands, **rest)
         return _kept(fusion, name, visible, given, made)
 
     call.__signature__ = visible  # type: ignore[attr-defined]  # as inspect documents it
@@ -56,7 +63,7 @@ def _kept(
 
 
 def _value(made: object) -> Any:
-    assert isinstance(made, TensorView | Expr)
+    assert isinstance(made, TensorView | Expr | Pair)
     return made
 
 

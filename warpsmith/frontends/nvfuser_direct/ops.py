@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpsmith import ops as own
-from warpsmith.frontends.nvfuser_direct.arguments import extent, number
+from warpsmith.frontends.nvfuser_direct import checks
 from warpsmith.frontends.nvfuser_direct.composites import *  # noqa: F403  # its __all__
 from warpsmith.frontends.nvfuser_direct.composites import __all__ as _composites
 from warpsmith.frontends.nvfuser_direct.factories import *  # noqa: F403  # its __all__
@@ -21,6 +21,9 @@ from warpsmith.frontends.nvfuser_direct.operation import named, operation
 from warpsmith.frontends.nvfuser_direct.reductions import *  # noqa: F403  # its __all__
 from warpsmith.frontends.nvfuser_direct.reductions import __all__ as _reductions
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.ir.dtypes import promote
+from warpsmith.ir.tensor import TensorView as Tensor
+from warpsmith.ops.values import as_scalar
 
 UNARY = (
     "abs acos acosh asin asinh atan atanh bitwise_not ceil cos cosh erf erfc erfcinv erfinv exp "
@@ -48,7 +51,6 @@ OTHERS = {
     "stride_order": "arg stride_order",
     "take_along_axis": "arg index dim",
     "threshold": "x thr value",
-    "where": "cond a b",
 }
 
 SAME = {
@@ -61,7 +63,7 @@ SAME = {
 _SAME = {name: named(name, words, getattr(own, name)) for name, words in SAME.items()}
 
 
-HERE = "broadcast_in_dim cat clamp imag pad real reshape shape size slice squeeze triu"
+HERE = "broadcast_in_dim cat clamp imag pad real reshape shape size slice squeeze triu where"
 """Operations that are functions of this file."""
 
 
@@ -82,14 +84,24 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
 
 
 @operation
+def where(cond: Any, a: Any, b: Any) -> Any:
+    """`a` where the condition holds, and `b` elsewhere; of two scalars in the wider type."""
+    checks.condition(cond)
+    if isinstance(cond, Tensor) and not isinstance(a, Tensor) and not isinstance(b, Tensor):
+        a, b = (as_scalar(each, "where") for each in (a, b))
+        a = own.full_like(cond, a, promote(a.dtype, b.dtype))
+    return own.where(cond, a, b)
+
+
+@operation
 def real(x: Any) -> Any:
-    """The real part: numbers are real here."""
+    """The real part."""
     return own.set(x)
 
 
 @operation
 def imag(x: Any) -> Any:
-    """The imaginary part, which no number here has."""
+    """The imaginary part of complex numbers."""
     raise unsupported("ops.imag", f"{x.name} of type {x.dtype.name} is real")
 
 
@@ -106,18 +118,19 @@ def broadcast_in_dim(
     """A tensor of shape `shape` whose dimension `broadcast_dims[d]` is dimension `d` of `arg`."""
     if len(shape) > arg.rank:
         fusion.skip()
-    return own.broadcast_in_dim(arg, [extent(each) for each in shape], broadcast_dims)
+    return own.broadcast_in_dim(arg, list(map(fusion.extent, shape)), broadcast_dims)
 
 
 @operation
-def reshape(arg: Any, new_shape: Sequence[Any]) -> Any:
+def reshape(arg: Any, new_shape: Sequence[Any], *, fusion: Fusion) -> Any:
     """The elements in another shape."""
-    return own.reshape(arg, [extent(each) for each in new_shape])
+    return own.reshape(arg, list(map(fusion.extent, new_shape)))
 
 
 @operation
 def squeeze(arg: Any, dims: Any, squeeze_expanded: bool = False) -> Any:
     """The tensor without some dimensions of extent 1, or repeated ones."""
+    checks.squeezed(arg.rank, dims)
     return own.squeeze(arg, dims, squeeze_expanded)
 
 
@@ -129,15 +142,15 @@ def slice(
     strides: Any = None,
     manual_normalization: bool = False,
 ) -> Any:
-    """Of each dimension the elements from a start on, below an end, a stride apart."""
-    steps = None if strides is None else [int(number(each)) for each in strides]
-    return own.slice(arg, start_indices, end_indices, steps, bool(manual_normalization))
+    """Of each dimension the elements from a start on, below an end; strides are 1."""
+    checks.slices(arg.rank, start_indices, end_indices, strides)
+    return own.slice(arg, start_indices, end_indices, None, bool(manual_normalization))
 
 
 @operation
-def pad(arg: Any, pad_widths: Sequence[Any], value: Any = None) -> Any:
+def pad(arg: Any, pad_widths: Sequence[Any], value: Any = None, *, fusion: Fusion) -> Any:
     """So many elements more before and behind, from the last dimension on."""
-    return own.pad(arg, [extent(each) for each in pad_widths], 0 if value is None else value)
+    return own.pad(arg, list(map(fusion.extent, pad_widths)), 0 if value is None else value)
 
 
 @operation

@@ -12,7 +12,8 @@ from warpsmith.frontends.nvfuser_direct.failures import (
     as_runtime_errors,
     unsupported,
 )
-from warpsmith.frontends.nvfuser_direct.fusion import Fusion, current
+from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.frontends.nvfuser_direct.guard import current
 from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
 from warpsmith.frontends.nvfuser_direct.values import TensorView
 
@@ -84,6 +85,10 @@ def warp_specialize(
         )
 
 
+_WORDS = {("pointwise", "it reduces"): "cannot find reference tensor"}
+"""What nvFuser's schedulers say, which programs compare."""
+
+
 def can_schedule(
     fusion: Fusion, scheduler_type: SchedulerType, inputs: Sequence[Any]
 ) -> tuple[bool, str]:
@@ -95,6 +100,7 @@ def can_schedule(
     why = kernels.refusals_of(fusion.definition, inputs).get(
         name, why or f"{found[0].name} takes it"
     )
+    why = _WORDS.get((name, why), why)
     return False, f"Scheduler _{name}_ ***rejected*** because : {why}"
 
 
@@ -137,6 +143,7 @@ def schedule(
 
 
 def _schedule(tensor: TensorView) -> Any:
+    tensor.fusion.settle()
     return tensor.fusion.definition.sched
 
 

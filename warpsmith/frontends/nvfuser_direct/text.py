@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cmath import isfinite
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -9,6 +10,7 @@ from inspect import Parameter
 from typing import Any
 
 from warpsmith.frontends import printer
+from warpsmith.frontends.nvfuser_direct.pairs import Pair
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
 from warpsmith.ir.scalar import Const
 from warpsmith.runtime import arrays
@@ -93,16 +95,28 @@ def input_text(value: Any) -> str:
     return f"torch.testing.make_tensor({shape}, dtype={value.dtype}, device='{place}')"
 
 
+def stored(tensor: TensorView) -> Any:
+    """A tensor as warpsmith has it: of complex numbers that are an input what holds both parts."""
+    value = tensor.value
+    if not isinstance(value, Pair):
+        return value
+    return value.re if value.raw is None else value.raw
+
+
 def declaration(tensor: TensorView, is_cpu: bool) -> str:
     """`fd.define_tensor(...)`, with contiguity from the slowest dimension in memory on."""
-    value = tensor.value
-    sizes = [axis.extent for axis in value.shape_axes]
+    value, rank = stored(tensor), tensor.ndim
+    sizes = [axis.extent for axis in value.shape_axes[:rank]]
     shape = [int(size.value) if isinstance(size, Const) else -1 for size in sizes]
     flags = [
         None if value.shape_axes[d].is_broadcast else value.contiguity[d]
         for d in value.memory_order()
+        if d < rank
     ]
-    order = "" if value.stride_order is None else f", stride_order={list(value.stride_order)}"
+    ranks = value.stride_order
+    if ranks is not None:
+        ranks = [each - (len(ranks) - rank) for each in ranks[:rank]]
+    order = "" if ranks is None else f", stride_order={ranks}"
     return (
         f"fd.define_tensor(shape={shape}, contiguity={flags}, "
         f"dtype=DataType.{tensor.dtype().name}, is_cpu={is_cpu}{order})"
@@ -171,6 +185,8 @@ def literal(value: object) -> str:
         return f"[{', '.join(map(literal, value))}]"
     if isinstance(value, float):
         return number(value)
+    if isinstance(value, complex) and not isfinite(value):
+        return f'complex("{value}")'
     return repr(value)
 
 

@@ -17,10 +17,10 @@ from warpsmith.frontends.nvfuser_direct.enums import (
     theirs,
 )
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors, unsupported
+from warpsmith.frontends.nvfuser_direct.pairs import PARTS, constant
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
-from warpsmith.schedule import transforms
 
 
 class Owner(Protocol):
@@ -37,6 +37,12 @@ class Owner(Protocol):
 
     def size(self, tensor: TensorView, dim: int) -> Val:
         """Extent of a dimension."""
+
+    def bind(self, tensor: Any, domain: Domain, kind: Any) -> None:
+        """Bind a loop, or let it wait for `settle`."""
+
+    def settle(self) -> None:
+        """Bind the loops that wait."""
 
 
 class Statement:
@@ -157,7 +163,7 @@ class IterDomain(Statement):
         if kind.is_block and tensor.copied_by.is_tma:
             return
         with as_runtime_errors():
-            transforms.bind(tensor, self.domain, kind)
+            self._tensor.fusion.bind(tensor, self.domain, kind)
 
 
 class TensorView(Val):
@@ -300,11 +306,16 @@ class TensorView(Val):
 
 
 def bare(value: object) -> Any:
-    """What an argument is in warpsmith: values and members of enumerations, also in sequences."""
+    """What an argument is in warpsmith: values and members of enumerations, also in sequences.
+
+    Complex numbers are pairs, and their types stay nvFuser's.
+    """
     if isinstance(value, Val):
         return value.value
+    if isinstance(value, complex):
+        return constant(value)
     if isinstance(value, Enum):
-        return ours(value)
+        return value if value in PARTS else ours(value)
     if isinstance(value, list | tuple):
         return [bare(each) for each in value]
     return value

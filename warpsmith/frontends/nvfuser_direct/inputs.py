@@ -1,0 +1,88 @@
+"""What calls pass for the inputs of a fusion, and get for its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from warpsmith.frontends.nvfuser_direct import pairs
+from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
+from warpsmith.frontends.nvfuser_direct.values import Val
+from warpsmith.ir.dtypes import DataType as Type
+from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ops.scalars import ScalarEvaluator
+
+
+@dataclass(frozen=True, eq=False)
+class Input:
+    """An input as callers see it, and what it is to warpsmith: of a tensor of the CPU a scalar, of
+    complex numbers a tensor of their parts, or two scalars.
+    """
+
+    val: Val
+    passed: Any
+
+    def parts(self, value: Any) -> dict[Any, Any]:
+        """What is passed for a value."""
+        if isinstance(self.passed, pairs.Pair):
+            return {self.passed.re: value.real, self.passed.im: value.imag}
+        if isinstance(self.val.value, pairs.Pair):
+            return {self.passed: pairs.as_reals(value)}
+        return {self.passed: value if self.passed is self.val.value else _number(value)}
+
+
+def flat(given: Sequence[Any]) -> list[Any]:
+    """Inputs with the scalars of lists as inputs of their own."""
+    found: list[Any] = []
+    for value in given:
+        found += value if isinstance(value, list | tuple) else [value]
+    return found
+
+
+def _number(value: Any) -> Any:
+    """What a tensor of the CPU without dimensions holds."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def passed_type(dtype: Type) -> Type:
+    """The type of a scalar as calls pass it."""
+    if dtype is Type.Index:
+        return Type.Int
+    return Type.Double if dtype.is_narrow else dtype
+
+
+def counted(wanted: Mapping[Expr, Expr], passed: Mapping[Any, Any]) -> dict[Expr, int]:
+    """What calls pass for numbers of elements that the host computes, from all else they pass."""
+    values: dict[str, Any] = {}
+    for declared, value in passed.items():
+        if isinstance(declared, Symbol):
+            values[declared.name] = value
+            continue
+        for axis, size in zip(declared.shape_axes, value.shape, strict=False):
+            if isinstance(axis.extent, Symbol):
+                values[axis.extent.name] = size
+    evaluator = ScalarEvaluator(values)
+    return {symbol: evaluator.integer(expr) for expr, symbol in wanted.items()}
+
+
+def returned(
+    outputs: Sequence[Val],
+    results: Sequence[Any],
+    written: Mapping[Val, Val],
+    passed: Mapping[Val, Any],
+) -> list[Any]:
+    """Results as callers see them: complex numbers, and of those that were written into an input,
+    and of such an input itself, the input.
+
+    Args:
+        written: which input each result was written into.
+        passed: what the call gave for each input.
+    """
+    here = {value: passed[value] for value in written.values()}
+    here |= {value: passed[into] for value, into in written.items()}
+    made = []
+    for value, result in zip(outputs, results, strict=True):
+        is_complex = value not in here and isinstance(value, ComplexView)
+        made.append(pairs.as_complex(result) if is_complex else here.get(value, result))
+    return made
