@@ -131,16 +131,17 @@ step run_branch(warp *w, split *s, const insn *in, u32 taken) {
     return here < w->split_count && split_meet(w, &w->splits[here]) ? STEP_JUMPED : STEP_GONE;
 }
 
-/* brx.idx: one branch for each target that some lane takes. */
+/* brx.idx: one branch for each target that some lane takes; lanes that its guard holds back go on. */
 step run_branch_indexed(warp *w, split *s, const insn *in, u32 mask) {
     u32 here = (u32)(s - w->splits);
     row scratch;
     const u64 *index = source(w, in, 0, scratch, mask);
     require_defined(w, in, 0, mask, "the index of a branch");
-    u32 left = mask;
-    bool diverges = false;
+    u32 left = mask, rest = s->mask & ~mask;
+    bool diverges = rest;
     FOR_LANES(lane, mask) diverges |= index[lane] != index[first_lane(mask)];
     i32 join = diverges ? join_for(w, s, in) : s->join;
+    if (rest) w->splits[w->split_count++] = (split){.mask = rest, .pc = s->pc + 1, .join = join};
     while (left) {
         u64 chosen = index[first_lane(left)];
         u32 together = 0;
