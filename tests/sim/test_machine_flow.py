@@ -102,6 +102,19 @@ def test_indexed_branch_takes_each_lane_where_it_wants() -> None:
     assert values(body + STORE) == [100 + lane % 3 * 100 for lane in range(32)]
 
 
+def test_lanes_that_a_guard_holds_back_go_on_behind_an_indexed_branch() -> None:
+    body = """
+    TABLE: .branchtargets A, B;
+    and.b32 %r1, %lane, 1; setp.ge.u32 %p0, %lane, 16;
+    @%p0 brx.idx %r1, TABLE;
+    mov.u32 %r0, 50; bra MEET;
+    A: mov.u32 %r0, 100; bra MEET;
+    B: mov.u32 %r0, 200;
+    MEET: activemask.b32 %r2; setp.ne.u32 %p1, %r2, 0xffffffff; @%p1 trap;
+    """
+    assert values(body + STORE) == [50] * 16 + [100, 200] * 8
+
+
 def test_indexed_branch_outside_of_its_table() -> None:
     body = "TABLE: .branchtargets A, B; brx.idx %lane, TABLE; A: bra DONE; B: bra DONE;"
     assert found(body) == {"illegal-argument"}

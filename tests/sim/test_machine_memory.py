@@ -37,15 +37,32 @@ def test_local_memory_is_undefined_at_first_and_has_bounds() -> None:
 @pytest.mark.parametrize("branch", ["@%p1 bra BACK;", "@!%p1 bra BACK;"])
 def test_no_branch_is_taken_by_bits_that_nobody_wrote(branch: str) -> None:
     """Half of the lanes never wrote the register; where they go, they stay on a GPU if its compiler
-    took all lanes to be alike.
+    took all lanes to be alike. What they do there is no finding of its own.
     """
     body = """
     mov.u32 %r0, 7; setp.ge.u32 %p0, %lane, 16; {before} @%p0 mov.u32 %r1, 5;
     setp.eq.u32 %p1, %r1, 5;
     """
-    behind = f"{branch} mov.u32 %r0, 8; BACK: {STORE}"
-    assert found(body.format(before="") + behind) == {"uninitialized"}
+    behind = f"{branch}\n mov.u32 %r0, 8; st.shared.u32 [sm], %r0; \nBACK: {STORE}"
+    assert at(finding(body.format(before="") + behind, "uninitialized"), "bra")
     clean(body.format(before="mov.u32 %r1, 0;") + behind)
+
+
+@pytest.mark.parametrize("guarded", ["mov.u32 %r0, 8;", "st.local.u32 [%d0], 8;"])
+def test_what_an_undefined_guard_lets_a_lane_write_for_itself_is_undefined(guarded: str) -> None:
+    body = f""".local .align 4 .b8 mine[4]; mov.u64 %d0, mine; mov.u32 %r0, 7;
+    st.local.u32 [%d0], 7; @!%p5 {guarded}
+    ld.local.u32 %r1, [%d0]; add.u32 %r0, %r0, %r1;
+    """
+    clean(body)
+    assert at(finding(body + STORE, "uninitialized"), "st.global.u32")
+
+
+@pytest.mark.parametrize("guarded", ["st.shared.u32 [sm], 8;", "bar.sync 0;", "bar.warp.sync -1;"])
+@pytest.mark.parametrize("guard", ["@%p5", "@!%p5"])
+def test_nothing_else_is_guarded_by_bits_that_nobody_wrote(guard: str, guarded: str) -> None:
+    opcode = guarded.split()[0]
+    assert at(finding(f"{guard} {guarded}", "uninitialized"), opcode)
 
 
 def test_generic_addresses_lead_to_their_space() -> None:

@@ -181,7 +181,7 @@ static u32 undefined_elements(const target *t, u32 count, u32 size) {
     for (u32 i = 0; i < count; i++) {
         u64 at = t->at.offset + (u64)i * size;
         const u8 *local = t->w->local_undefined + (u64)t->lane * t->w->m->local_bytes + at;
-        bool bad = t->local ? memchr(local, BYTE_UNDEFINED, size) != NULL : shadow_undefined(t->at.in, at, size);
+        bool bad = t->local ? memchr(local, 1, size) != NULL : shadow_undefined(t->at.in, at, size);
         if (bad) found |= 1u << i;
     }
     return found;
@@ -259,16 +259,12 @@ static step store(warp *w, const insn *in, u32 mask) {
     u32 count = in->operand_count - 1, element = type_bytes(in->type), slots = element == 16 ? 2 : 1;
     u32 size = element / slots, undefined[MOST_ELEMENTS] = {0}, any = 0;
     target t = {.w = w, .in = in, .pc = pc_of(w, in), .bytes = element * in->vector};
-    const char *address = "the address of a store";
-    bool own = in->space == SPACE_LOCAL;
-    if (own) require_known(w, in, 0, mask, address);
-    else require_defined(w, in, 0, mask, address);
+    require_defined(w, in, 0, mask, "the address of a store");
     row scratch[MOST_ELEMENTS];
     const u64 *rows[MOST_ELEMENTS];
     for (u32 i = 0; i < count; i++) {
         rows[i] = source(w, in, 1 + i, scratch[i], mask);
-        undefined[i] = own ? undefined_of(w, in, 1 + i) : unsure_of(w, in, 1 + i) | w->tainted;
-        undefined[i] |= w->doubtful;
+        undefined[i] = undefined_of(w, in, 1 + i) | w->undefined_guard;
         any |= undefined[i];
     }
     w->time++;
@@ -280,11 +276,8 @@ static step store(warp *w, const insn *in, u32 mask) {
         if (t.local) {
             u64 at = (u64)lane * w->m->local_bytes + t.at.offset;
             memcpy(w->local + at, bytes, t.bytes);
-            local_byte written = lane_in(w->tainted, lane) ? BYTE_IN_DOUBT : BYTE_DEFINED;
-            w->doubts |= w->tainted & 1u << lane;
             for (u32 i = 0; i < count; i++)
-                memset(w->local_undefined + at + (u64)i * size,
-                       lane_in(undefined[i], lane) ? BYTE_UNDEFINED : written, size);
+                memset(w->local_undefined + at + (u64)i * size, lane_in(undefined[i], lane), size);
             continue;
         }
         if (t.at.in->kind == REGION_CONST || t.at.in->kind == REGION_PARAM) {

@@ -49,7 +49,7 @@ static void shuffle(warp *w, const insn *in, u32 mask) {
     row sa, sb, sc, taken, inside;
     const u64 *a = source(w, in, first, sa, mask), *b = source(w, in, first + 1, sb, mask),
               *c = source(w, in, first + 2, sc, mask);
-    u32 undefined_source = unsure_of(w, in, first), undefined = 0;
+    u32 undefined_source = undefined_of(w, in, first), undefined = 0;
     require_defined(w, in, first + 1, mask, "the lane of a shuffle");
     FOR_LANES(lane, mask) {
         u32 segment = (u32)c[lane] >> 8 & 31, clamp = (u32)c[lane] & 31, by = (u32)b[lane] & 31;

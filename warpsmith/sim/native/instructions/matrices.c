@@ -74,7 +74,7 @@ static step store_matrix(warp *w, const insn *in, u32 mask) {
         if (!row_place(w, in, 0, i, &at)) continue;
         row scratch;
         const u64 *b = source(w, in, 1 + i / 8, scratch, mask);
-        u32 undefined = unsure_of(w, in, 1 + i / 8);
+        u32 undefined = undefined_of(w, in, 1 + i / 8);
         u16 elements[8];
         bool poison = false;
         for (u32 column = 0; column < 8; column++) {
@@ -105,7 +105,7 @@ static step multiply(warp *w, const insn *in, u32 mask) {
         for (u32 i = 0; i < in->groups[g]; i++, next++) {
             sources[g - 1][i] = source(w, in, next, scratch[used], mask);
             if (sources[g - 1][i] == scratch[used]) used++;
-            poison[p] = unsure_of(w, in, next);
+            poison[p] = undefined_of(w, in, next);
             if (poison[p++]) origin = w->origin[operand_at(w, in, next)->index];
         }
     for (u32 i = 0; i < in->groups[0]; i++) d[i] = destination(w, in, i);
@@ -178,7 +178,7 @@ static step multiply_group(warp *w, const insn *in, u32 mask) {
             const operand *r = operand_at(w, in, next);
             a_rows[i] = r->kind == KIND_REGISTER ? w->registers[r->index]
                                                  : source(w, in, next, scratch[i], mask);
-            row_poison[i] = unsure_of(w, in, next);
+            row_poison[i] = undefined_of(w, in, next);
         }
     } else {
         require_defined(w, in, next, mask, "a matrix descriptor");
@@ -195,7 +195,7 @@ static step multiply_group(warp *w, const insn *in, u32 mask) {
     for (u32 i = 0; i < outputs && i < MOST; i++) {
         check_fence(w, in, i, "an accumulator of a wgmma");
         d[i] = destination(w, in, i);
-        d_poison[i] = unsure_of(w, in, i);
+        d_poison[i] = undefined_of(w, in, i);
     }
     bool fine = from_registers || read_operand(w, in, false, o.a_transposed, a_descriptor, a_data, a_poison);
     fine = read_operand(w, in, true, o.b_transposed, b_descriptor, b_data, b_poison) && fine;

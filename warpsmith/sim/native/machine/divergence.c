@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static i32 join_new(warp *w, i32 pc, u32 expected, u32 tainted, i32 parent) {
+static i32 join_new(warp *w, i32 pc, u32 expected, i32 parent) {
     u32 i = 0;
     while (i < w->join_count && w->joins[i].used) i++;
     if (i == w->join_count) {
@@ -13,8 +13,7 @@ static i32 join_new(warp *w, i32 pc, u32 expected, u32 tainted, i32 parent) {
         memset(w->joins + w->join_count, 0, 8 * sizeof *w->joins);
         w->join_count += 8;
     }
-    w->joins[i] = (join_point){.expected = expected, .tainted = tainted, .pc = pc,
-                               .parent = parent, .used = true};
+    w->joins[i] = (join_point){.expected = expected, .pc = pc, .parent = parent, .used = true};
     return (i32)i;
 }
 
@@ -33,10 +32,8 @@ bool split_meet(warp *w, split *s) {
             return false;
         }
         s->mask = j->arrived;
-        s->tainted = j->tainted & s->mask;
         s->join = j->parent;
         j->used = false;
-        end_doubt(w, s->mask & ~s->tainted);
     }
     return true;
 }
@@ -49,9 +46,7 @@ static void leave_join(warp *w, i32 index, u32 lanes) {
     if (j->expected && j->arrived == j->expected) {
         j->used = false;
         split *s = &w->splits[w->split_count++];
-        *s = (split){.mask = j->arrived, .tainted = j->tainted & j->arrived, .pc = j->pc,
-                     .join = j->parent};
-        end_doubt(w, s->mask & ~s->tainted);
+        *s = (split){.mask = j->arrived, .pc = j->pc, .join = j->parent};
         split_meet(w, s);
     } else if (!j->expected) {
         j->used = false;
@@ -79,7 +74,6 @@ void split_merge(warp *w, split *s, split *other) {
         j = parent;
     }
     s->mask |= other->mask;
-    s->tainted |= other->tainted;
     s->join = common;
     other->mask = 0; /* swept away before the next step */
     other->state = SPLIT_JOIN;
@@ -113,29 +107,23 @@ void warp_exit(warp *w, split *s, u32 lanes, i32 pc) {
 }
 
 /* A join for the lanes of `s` at the branch's point of reconvergence, unless they have it. */
-static i32 join_for(warp *w, const split *s, const insn *in, u32 doubtful) {
+static i32 join_for(warp *w, const split *s, const insn *in) {
     bool has = s->join >= 0 && w->joins[s->join].pc == in->reconverge;
-    if (in->reconverge < 0 || (has && !doubtful)) return s->join;
-    return join_new(w, in->reconverge, s->mask, s->tainted, s->join);
+    if (in->reconverge < 0 || has) return s->join;
+    return join_new(w, in->reconverge, s->mask, s->join);
 }
 
-/* `doubtful` lanes branch on undefined bits. */
-step run_branch(warp *w, split *s, const insn *in, u32 taken, u32 doubtful) {
+step run_branch(warp *w, split *s, const insn *in, u32 taken) {
     u32 rest = s->mask & ~taken;
-    if (doubtful & ~s->tainted) {
-        s->join = join_for(w, s, in, doubtful);
-        s->tainted |= doubtful;
-    }
     if (!taken) return STEP_NEXT;
     if (!rest) {
         s->pc = in->target;
         return STEP_JUMPED;
     }
-    i32 join = join_for(w, s, in, 0);
+    i32 join = join_for(w, s, in);
     split *other = &w->splits[w->split_count++];
-    *other = (split){.mask = taken, .tainted = s->tainted & taken, .pc = in->target, .join = join};
+    *other = (split){.mask = taken, .pc = in->target, .join = join};
     s->mask = rest;
-    s->tainted &= rest;
     s->join = join;
     s->pc++;
     u32 here = (u32)(s - w->splits);
@@ -143,18 +131,17 @@ step run_branch(warp *w, split *s, const insn *in, u32 taken, u32 doubtful) {
     return here < w->split_count && split_meet(w, &w->splits[here]) ? STEP_JUMPED : STEP_GONE;
 }
 
-/* brx.idx: one branch for each target that some lane takes. */
+/* brx.idx: one branch for each target that some lane takes; lanes that its guard holds back go on. */
 step run_branch_indexed(warp *w, split *s, const insn *in, u32 mask) {
     u32 here = (u32)(s - w->splits);
-    i32 parent = s->join, join = parent;
     row scratch;
     const u64 *index = source(w, in, 0, scratch, mask);
-    require_known(w, in, 0, mask, "the index of a branch");
-    u32 left = mask, tainted = w->splits[here].tainted;
-    bool diverges = false;
+    require_defined(w, in, 0, mask, "the index of a branch");
+    u32 left = mask, rest = s->mask & ~mask;
+    bool diverges = rest;
     FOR_LANES(lane, mask) diverges |= index[lane] != index[first_lane(mask)];
-    if (diverges && in->reconverge >= 0 && (parent < 0 || w->joins[parent].pc != in->reconverge))
-        join = join_new(w, in->reconverge, s->mask, s->tainted, parent);
+    i32 join = diverges ? join_for(w, s, in) : s->join;
+    if (rest) w->splits[w->split_count++] = (split){.mask = rest, .pc = s->pc + 1, .join = join};
     while (left) {
         u64 chosen = index[first_lane(left)];
         u32 together = 0;
@@ -169,12 +156,10 @@ step run_branch_indexed(warp *w, split *s, const insn *in, u32 mask) {
         i32 pc = w->m->targets[in->first_target + chosen];
         if (!left) {
             w->splits[here].mask = together;
-            w->splits[here].tainted = tainted & together;
             w->splits[here].pc = pc;
             w->splits[here].join = join;
         } else {
-            w->splits[w->split_count++] = (split){.mask = together, .tainted = tainted & together,
-                                                  .pc = pc, .join = join};
+            w->splits[w->split_count++] = (split){.mask = together, .pc = pc, .join = join};
         }
     }
     for (u32 i = w->split_count; i-- > 0;)

@@ -87,7 +87,6 @@ const u64 *source(warp *w, const insn *in, u32 i, row scratch, u32 mask); /* a r
 u64 scalar(warp *w, const insn *in, u32 i, u32 lane); /* the value of one lane */
 u64 address_of(warp *w, const insn *in, u32 i, u32 lane);
 u32 undefined_of(const warp *w, const insn *in, u32 i);
-u32 unsure_of(const warp *w, const insn *in, u32 i);
 /* Of the undefined lanes, those of which the low (0) or high (1) 32 bits are defined. */
 u32 known_half_of(const warp *w, const insn *in, u32 i, u32 half);
 u64 *destination(warp *w, const insn *in, u32 i); /* NULL for a sink */
@@ -96,21 +95,17 @@ void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin)
 void define_half(warp *w, const insn *in, u32 i, u32 mask, u32 half, u32 known);
 /* Report lanes of `mask` in which operand `i` holds undefined bits; `what` is its part. */
 void require_defined(warp *w, const insn *in, u32 i, u32 mask, const char *what);
-/* The same of what concerns the lane alone, which may rely on what it wrote in doubt. */
-void require_known(warp *w, const insn *in, u32 i, u32 mask, const char *what);
 i32 pc_of(const warp *w, const insn *in);
 u64 special(const warp *w, int which, u32 lane);
 u32 type_bytes(int type);
 int first_lane(u32 mask);
 
-/* ---- doubt.c */
+/* ---- undefined.c */
 /* Lanes of an arithmetic result that its undefined operands can change. */
 u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32 mask, u32 undefined);
-/* Lanes to execute an instruction for when the guard of some is undefined, or a branch that led here
-   was; reports what else than a register depends on that. */
-u32 judge_doubt(warp *w, split *s, const insn *in, u32 mask, u32 doubtful);
-/* Lanes are back where all are: what they wrote in doubt is undefined. */
-void end_doubt(warp *w, u32 lanes);
+/* Lanes to execute an instruction for when the guard of some is undefined; reports what depends on it
+   and is neither a register nor the lane's own memory. */
+u32 judge_guard(warp *w, const insn *in, u32 mask);
 
 /* ---- families. Each returns what becomes of the split. */
 typedef enum {
@@ -175,7 +170,7 @@ void run_address(warp *w, const insn *in, u32 mask);
 bool split_meet(warp *w, split *s);
 void split_merge(warp *w, split *s, split *other); /* both stand at one instruction */
 void splits_sweep(warp *w); /* empty ones go */
-step run_branch(warp *w, split *s, const insn *in, u32 taken, u32 doubtful);
+step run_branch(warp *w, split *s, const insn *in, u32 taken);
 step run_branch_indexed(warp *w, split *s, const insn *in, u32 mask);
 
 /* ---- warp.c */

@@ -81,13 +81,6 @@ u32 undefined_of(const warp *w, const insn *in, u32 i) {
     return reads ? w->undefined[o->index] : 0;
 }
 
-/* Lanes in which an operand's register is undefined to all lanes but the one that wrote it. */
-u32 unsure_of(const warp *w, const insn *in, u32 i) {
-    const operand *o = operand_at(w, in, i);
-    bool reads = o->kind == KIND_REGISTER || (o->kind == KIND_ADDRESS && o->index >= 0);
-    return reads ? w->undefined[o->index] | w->in_doubt[o->index] : 0;
-}
-
 u32 known_half_of(const warp *w, const insn *in, u32 i, u32 half) {
     const operand *o = operand_at(w, in, i);
     return o->kind == KIND_REGISTER ? w->known_half[half][o->index] : 0;
@@ -101,13 +94,11 @@ u64 *destination(warp *w, const insn *in, u32 i) {
 void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin) {
     const operand *o = operand_at(w, in, i);
     if (o->kind != KIND_REGISTER) return;
-    u32 tainted = w->tainted & mask;
-    w->undefined[o->index] = (w->undefined[o->index] & ~mask) | ((undefined | w->doubtful) & mask);
+    u32 bad = (undefined | w->undefined_guard) & mask;
+    w->undefined[o->index] = (w->undefined[o->index] & ~mask) | bad;
     for (u32 half = 0; half < 2; half++) w->known_half[half][o->index] &= ~mask;
-    w->in_doubt[o->index] = (w->in_doubt[o->index] & ~mask) | tainted;
-    w->doubts |= tainted;
     if (undefined & mask) w->origin[o->index] = origin;
-    else if ((w->doubtful | tainted) & mask) w->origin[o->index] = w->doubt_pc;
+    else if (bad) w->origin[o->index] = w->origin[in->guard];
     if (!w->busy) return;
     check_busy(w, in, o->index, "writes");
     w->busy[o->index] = 0;
@@ -116,23 +107,15 @@ void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin)
 
 void define_half(warp *w, const insn *in, u32 i, u32 mask, u32 half, u32 known) {
     const operand *o = operand_at(w, in, i);
-    if (o->kind == KIND_REGISTER)
-        w->known_half[half][o->index] |= known & mask & ~(w->doubtful | w->tainted);
+    if (o->kind == KIND_REGISTER) w->known_half[half][o->index] |= known & mask & ~w->undefined_guard;
 }
 
-static void require(warp *w, const insn *in, u32 i, u32 bad, const char *what) {
+void require_defined(warp *w, const insn *in, u32 i, u32 mask, const char *what) {
+    u32 bad = undefined_of(w, in, i) & mask;
     if (!bad) return;
     finding *f = report(w->m, FINDING_UNINITIALIZED, w, first_lane(bad), pc_of(w, in),
                         "%s holds bits that nobody wrote", what);
     if (f) f->other_pc = (i32)w->origin[operand_at(w, in, i)->index];
-}
-
-void require_defined(warp *w, const insn *in, u32 i, u32 mask, const char *what) {
-    require(w, in, i, unsure_of(w, in, i) & mask, what);
-}
-
-void require_known(warp *w, const insn *in, u32 i, u32 mask, const char *what) {
-    require(w, in, i, undefined_of(w, in, i) & mask, what);
 }
 
 static u64 nanoseconds(const warp *w) { return 1000000 + w->cycle * 4 / 7; }

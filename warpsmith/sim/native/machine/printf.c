@@ -25,7 +25,7 @@ static bool fetch(const reader *r, u64 address, u32 bytes, void *into, const cha
         if (offset + bytes > m->local_bytes) goto outside;
         u64 at = (u64)r->lane * m->local_bytes + offset;
         memcpy(into, w->local + at, bytes);
-        undefined = memchr(w->local_undefined + at, BYTE_UNDEFINED, bytes) != NULL;
+        undefined = memchr(w->local_undefined + at, 1, bytes) != NULL;
     } else {
         place at = memory_find(m, w->cta, address, bytes);
         if (!at.in) goto outside;

@@ -53,13 +53,9 @@ typedef enum {
     SPLIT_JOIN, /* lanes wait at a point of reconvergence: no split of its own */
 } split_state;
 
-/* What is known of a byte of local memory. */
-typedef enum { BYTE_DEFINED, BYTE_UNDEFINED, BYTE_IN_DOUBT } local_byte;
-
-/* Lanes that execute together. `tainted` ones are here because of a branch on undefined bits: what
-   they write is in doubt, and undefined once they are back at the branch's point of reconvergence. */
+/* Lanes that execute together. */
 typedef struct {
-    u32 mask, tainted;
+    u32 mask;
     i32 pc;
     i32 join; /* index into warp.joins, -1 for none */
     split_state state;
@@ -70,7 +66,6 @@ typedef struct {
 
 typedef struct {
     u32 expected, arrived;
-    u32 tainted; /* before the branch */
     i32 pc, parent;
     bool used;
 } join_point;
@@ -103,18 +98,14 @@ struct warp {
     row *registers;
     u32 *undefined; /* lanes of each register that hold undefined bits */
     u32 *known_half[2]; /* of these, lanes whose low or high 32 bits are defined all the same */
-    u32 *in_doubt; /* lanes of each register that were written while they were tainted */
     u32 *origin; /* pc at which they came to be undefined */
     u32 *busy; /* wgmma group that may still write or read each register */
     u32 *touched; /* serial of the last instruction but wgmma that read or wrote it */
     u32 awaited; /* lanes that have waited for the kernel before */
     u32 serial, fence_serial; /* instruction count; at the last wgmma.fence */
     u32 carry;
-    u32 doubtful; /* lanes whose results are undefined whatever the operands: by their guard */
-    u32 tainted; /* lanes of the split that executes */
-    u32 doubts; /* lanes of which something is in doubt */
-    u32 doubt_pc; /* where the guard or the condition came to be undefined */
-    u8 *local, *local_undefined; /* of each byte a `local_byte` */
+    u32 undefined_guard; /* lanes whose results are undefined whatever the operands */
+    u8 *local, *local_undefined; /* bytes of each lane; 1 where they are undefined */
 
     vclock known; /* to all lanes */
     vclock known_reads; /* by CTAs of the cluster, to `reader_lanes`: over, and so not in the way */

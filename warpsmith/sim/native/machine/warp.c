@@ -18,7 +18,6 @@ void warp_start(cta *c, u32 index) {
     w->undefined = malloc(registers * sizeof(u32));
     memset(w->undefined, 0xff, registers * sizeof(u32));
     for (u32 half = 0; half < 2; half++) w->known_half[half] = calloc(registers, sizeof(u32));
-    w->in_doubt = calloc(registers, sizeof(u32));
     w->origin = calloc(registers, sizeof(u32));
     if (m->has_wgmma) {
         w->busy = calloc(registers, sizeof(u32));
@@ -28,7 +27,7 @@ void warp_start(cta *c, u32 index) {
         w->local = malloc((size_t)m->local_bytes * LANES);
         memset(w->local, 0xa5, (size_t)m->local_bytes * LANES);
         w->local_undefined = malloc((size_t)m->local_bytes * LANES);
-        memset(w->local_undefined, BYTE_UNDEFINED, (size_t)m->local_bytes * LANES);
+        memset(w->local_undefined, 1, (size_t)m->local_bytes * LANES);
     }
     w->cp_number = 1;
     w->register_count = m->entry_registers;
@@ -41,7 +40,6 @@ void warp_free(warp *w) {
         free(w->known_half[half]);
         w->known_half[half] = NULL;
     }
-    free(w->in_doubt);
     free(w->origin);
     free(w->busy);
     free(w->touched);
@@ -49,7 +47,7 @@ void warp_free(warp *w) {
     free(w->local_undefined);
     free(w->joins);
     w->registers = NULL;
-    w->undefined = w->in_doubt = w->origin = w->busy = w->touched = NULL;
+    w->undefined = w->origin = w->busy = w->touched = NULL;
     w->local = w->local_undefined = NULL;
     w->joins = NULL;
     clock_free(&w->known);
@@ -183,7 +181,7 @@ bool warp_part(warp *w) {
         j->expected &= ~waiting;
         j->arrived = 0;
         split *s = &w->splits[w->split_count++];
-        *s = (split){.mask = waiting, .tainted = j->tainted & waiting, .pc = j->pc, .join = j->parent};
+        *s = (split){.mask = waiting, .pc = j->pc, .join = j->parent};
         split_meet(w, s);
         parted = true;
     }
@@ -227,17 +225,15 @@ bool warp_step(warp *w) {
     const insn *in = &m->code[s->pc];
     i32 pc = s->pc;
     u32 mask = s->mask;
-    u32 doubtful = 0; /* lanes whose guard is undefined */
+    w->undefined_guard = 0;
     if (in->guard >= 0) {
         const u64 *p = w->registers[in->guard];
         u32 taken = 0;
         FOR_LANES(lane, mask) if ((p[lane] & 1) != in->guard_negated) taken |= 1u << lane;
-        doubtful = w->undefined[in->guard] & mask;
+        w->undefined_guard = w->undefined[in->guard] & mask;
         mask = taken;
     }
-    w->doubtful = doubtful;
-    w->tainted = s->tainted;
-    if (doubtful | s->tainted) mask = judge_doubt(w, s, in, mask, doubtful);
+    if (w->undefined_guard) mask = judge_guard(w, in, mask);
     w->serial++;
     w->cycle++;
     m->stats.instructions++;
@@ -248,7 +244,7 @@ bool warp_step(warp *w) {
     w->idle++;
     u32 here = w->current;
     u64 begin = w->cycle;
-    step result = in->op == OP_BRA ? run_branch(w, s, in, mask, doubtful) : run(w, s, in, mask);
+    step result = in->op == OP_BRA ? run_branch(w, s, in, mask) : run(w, s, in, mask);
     s = &w->splits[here];
     switch (result) {
     case STEP_NEXT:

@@ -1,7 +1,5 @@
-/* Undefined bits: how far they reach. A register is undefined where an operand or the guard was.
-   Where a branch on undefined bits led to the instruction it is in doubt: it holds what the lane
-   wrote as long as that is there, and is undefined once it is back. That is a finding only when
-   something depends on it that is not the lane's own. */
+/* Undefined bits: how far they reach. A register, or a byte of local memory, is undefined where what
+   it is made of was, or the guard; that is a finding only when something else depends on it. */
 #include <string.h>
 
 #include "arithmetic/alu.h"
@@ -9,8 +7,7 @@
 
 /* Undefined bits that cannot reach the result do not count: the arm of selp that is not taken, what
    a defined operand masks out of a bitwise operation, a comparison that `combine` overrules. */
-u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32 mask,
-                           u32 undefined) {
+u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32 mask, u32 undefined) {
     u32 of[3];
     for (u32 i = 0; i < 3; i++) of[i] = a[i] ? undefined_of(w, in, first + i) : 0;
     if (in->op == OP_SELP) {
@@ -63,37 +60,11 @@ static bool only_registers(const insn *in) {
            in->op == OP_POLICY || in->op == OP_NANOSLEEP || in->op == OP_ACTIVEMASK;
 }
 
-void end_doubt(warp *w, u32 lanes) {
-    lanes &= w->doubts;
-    if (!lanes) return;
-    w->doubts &= ~lanes;
-    for (u32 r = 0; r <= w->m->register_count; r++) {
-        w->undefined[r] |= w->in_doubt[r] & lanes;
-        w->in_doubt[r] &= ~lanes;
-    }
-    u32 bytes = w->local ? w->m->local_bytes : 0;
-    FOR_LANES(lane, lanes) {
-        u8 *known = w->local_undefined + (size_t)lane * bytes;
-        for (u32 i = 0; i < bytes; i++)
-            if (known[i] == BYTE_IN_DOUBT) known[i] = BYTE_UNDEFINED;
-    }
-}
-
-/* Lanes that execute an instruction for no defined reason: what they write of registers and local
-   memory is undefined then, at once or in the end, and anything else that they do is a finding. Returns the lanes to execute it for. */
-u32 judge_doubt(warp *w, split *s, const insn *in, u32 mask, u32 doubtful) {
-    if (doubtful) w->doubt_pc = w->origin[in->guard];
-    bool local = in->op == OP_ST && in->space == SPACE_LOCAL;
-    if (only_registers(in) || local) return mask | doubtful;
-    bool branches = in->op == OP_BRA || in->op == OP_BRX;
-    if (branches && !doubtful) return mask;
-    bool together = in->op >= OP_SHFL && in->op <= OP_WARP_SYNC;
-    u32 bad = (doubtful | (s->tainted & mask));
-    if (!bad || (together && !doubtful)) return mask;
+u32 judge_guard(warp *w, const insn *in, u32 mask) {
+    u32 bad = w->undefined_guard;
+    if (only_registers(in) || (in->op == OP_ST && in->space == SPACE_LOCAL)) return mask | bad;
     finding *f = report(w->m, FINDING_UNINITIALIZED, w, first_lane(bad), pc_of(w, in),
-                        "%s holds bits that nobody wrote",
-                        doubtful ? "the guard of an instruction"
-                                 : "the condition of a branch that leads to this instruction");
-    if (f) f->other_pc = (i32)w->doubt_pc;
+                        "the guard of an instruction holds bits that nobody wrote");
+    if (f) f->other_pc = (i32)w->origin[in->guard];
     return mask;
 }
