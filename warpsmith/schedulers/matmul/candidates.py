@@ -72,7 +72,9 @@ JOINING_REGISTERS = 48
 itself: with less, 128 sums of two groups and 96 of three spill."""
 
 MOST_ROUNDS = 2
-"""Rounds of tiles that parts of k may make, at most: with more of them all blocks are busy."""
+MOST_NARROW_ROUNDS = 4
+"""Rounds of tiles that parts of k may make, at most, and of narrow tiles, in which what is summed
+of a part is little: with more of them all blocks are busy."""
 
 FEW = 256
 """Up to so many rows or columns a narrow tile has all of them: the columns of one instruction."""
@@ -129,7 +131,7 @@ def candidates(
         epilogue: whether anything is computed or loaded behind it.
         draws: whether that draws random numbers.
     """
-    limits, most = problem.target.family.limits, MOST_ROUNDS * problem.target.sm_count
+    limits = problem.target.family.limits
     held = prologue is not None
     tiles = (*TILES, *SMALL, *LARGE)
     wide = {} if swapped and not held else dict.fromkeys(((tile, 1) for tile in tiles), SPLITS)
@@ -162,6 +164,8 @@ def candidates(
         widest = beside // (rows * max(moved.each + moved.out, 1)) if draws else CHUNKS[0]
         through = bool(moved.loaded or moved.staged) and columns % STORED == 0
         own = kept(columns, splits, staged=through)
+        rounds = MOST_NARROW_ROUNDS if columns == few else MOST_ROUNDS
+        most = rounds * problem.target.sm_count
         if splits > 1 and (own == columns != few or math.prod(along) * splits > most):
             continue
         blocks = math.prod(cluster) * splits
