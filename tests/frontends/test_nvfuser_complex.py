@@ -63,6 +63,15 @@ def test_functions_of_what_is_not_finite(name: str) -> None:
     torch.testing.assert_close(found, getattr(torch, name)(z), equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["acosh", "asin", "atan", "atanh", "log", "sqrt"])
+def test_functions_close_to_their_branch_points(name: str) -> None:
+    near = torch.tensor([-1.0, 1.0])[:, None] + torch.tensor([1e-3j, -1e-3j, 1e-3, -1e-3])
+    z = torch.cat([near.flatten(), (near * 1j).flatten()])
+    found = _run(lambda ops, x: getattr(ops, name)(x), z)
+    wanted = getattr(torch, name)(z.to(torch.complex128)).to(torch.complex64)
+    torch.testing.assert_close(found, wanted, rtol=2e-5, atol=2e-5)
+
+
 def test_every_function_has_a_case() -> None:
     assert set(FUNCTIONS.split()) | {"real", "imag"} == set(UNARY)
 

@@ -201,6 +201,32 @@ def test_products_of_groups_of_columns_and_of_what_is_summed() -> None:
     torch.testing.assert_close(summed, torch.stack([c[:, :2] @ b[:2], c[:, 2:5] @ b[2:5]]))
 
 
+@pytest.mark.parametrize("ranks", [(2, 3), (3, 2), (2, 2)])
+def test_scales_of_groups(ranks: tuple[int, int]) -> None:
+    left, right = ((2,) if rank == 3 else () for rank in ranks)
+    both = (2,) if ranks == (2, 2) else ()
+    a, b = torch.randn(*left, 6, 6), torch.randn(*right, 6, 6)
+    over, across = torch.rand(*(left or both), 6, 1), torch.rand(*(right or both), 1, 6)
+    a, b = (each.to(torch.float8_e4m3fn) for each in (a, b))
+    ends = torch.tensor([2, 6], dtype=torch.int32)
+    given = [a, b, ends, over, across]
+    with FusionDefinition() as fd:
+        operands = map(fd.from_pytorch, given)
+        fd.add_output(fd.ops.grouped_mm(*operands, None, None, None, DataType.Float))
+    with knobs.scope(device="reference"):
+        (result,) = fd.execute(given)
+    parts, x, y = [], a.float(), b.float()
+    for group, part in enumerate((slice(0, 2), slice(2, 6))):
+        if ranks == (2, 3):
+            parts.append(x[part] @ y[group] * over[part] * across[group])
+        elif ranks == (3, 2):
+            parts.append(x[group] @ y[:, part] * over[group] * across[:, part])
+        else:
+            parts.append(x[:, part] @ y[part] * over[group] * across[group])
+    wanted = torch.stack(parts) if both else torch.cat(parts, 0 if right else 1)
+    torch.testing.assert_close(result, wanted)
+
+
 def test_gradients_of_attention() -> None:
     q, k, v = (torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
     made = torch.nn.functional.scaled_dot_product_attention(q, k, v)
@@ -475,7 +501,7 @@ def test_errors_are_runtime_errors_with_their_codes() -> None:
         (lambda fd, x: x.set_device_mesh(None), "one GPU"),
         (lambda fd, x: fd.ops.imag(x), "imag.*is real"),
         (lambda fd, x: fd.ops.nv_block_quantize(x), "4 bits"),
-        (lambda fd, x: fd.ops.grouped_mm(x, x, x, x, x), "scales of groups"),
+        (lambda fd, x: fd.ops.grouped_mm(x, x, x, bias=x), "it adds nothing"),
         (lambda fd, x: fd.sched.bounded_transform_backward(x, -1, [x]), "use transform_like"),
         (lambda fd, x: nvfuser.multidevice.DeviceMesh([0]), "DeviceMesh: a fusion runs on one GPU"),
         (lambda fd, x: nvfuser.nvf_cutlass.mxfp8_scaled_mm(x), "mxfp8_scaled_mm"),

@@ -200,16 +200,20 @@ def asinh(z: Pair) -> Pair:
 
 
 def atanh(z: Pair) -> Pair:
-    """Nothing but a quarter turn to the side of the imaginary part where one is infinite."""
-    square = own.mul(z.im, z.im)
-    less = own.sub(1.0, z.re)
+    """Nothing but a quarter turn to the side of the imaginary part where one is infinite.
+
+    The real part is computed on the right, where nothing cancels.
+    """
+    real, square = own.abs(z.re), own.mul(z.im, z.im)
+    less = own.sub(1.0, real)
     below = own.add(own.mul(less, less), square)
-    re = own.mul(own.log1p(own.truediv(own.mul(z.re, 4.0), below)), 0.25)
-    across = own.sub(own.mul(less, own.add(z.re, 1.0)), square)
+    re = own.mul(own.log1p(own.truediv(own.mul(real, 4.0), below)), 0.25)
+    across = own.sub(own.mul(less, own.add(real, 1.0)), square)
     im = own.mul(own.atan2(own.mul(z.im, 2.0), across), 0.5)
     endless = isinf(z)
     quarter = own.where(own.isnan(z.im), math.nan, _signed(_of_type(z, _PI / 2), z.im))
-    return pair(own.where(endless, 0.0, re), own.where(endless, quarter, im))
+    re = own.where(endless, 0.0, _signed(re, z.re))
+    return pair(re, own.where(endless, quarter, im))
 
 
 def atan(z: Pair) -> Pair:

@@ -33,41 +33,72 @@ def linear(arg1: Any, arg2: Any, bias: Any = None) -> Any:
 
 @operation
 def grouped_mm(
-    mat1: Any, mat2: Any, offsets: Any, scale1: Any = None, scale2: Any = None, **rest: Any
+    mat1: Any,
+    mat2: Any,
+    offsets: Any,
+    scale1: Any = None,
+    scale2: Any = None,
+    alpha: Any = None,
+    bias: Any = None,
+    beta: Any = None,
+    dtype: Any = DataType.Null,
 ) -> Any:
     """Products of groups, each of which ends before the place that `offsets` says.
 
     Of `mat1 [m, k]` and `mat2 [groups, k, n]` rows are grouped, of `[groups, m, k]` and `[k, n]`
-    columns; of `[m, k]` and `[k, n]` what is summed, and the result is `[groups, m, n]`.
+    columns; of `[m, k]` and `[k, n]` what is summed, and the result is `[groups, m, n]`. Scales of
+    rows and columns have a 1 in place of k, and `groups` in front where what they scale has groups.
     """
-    if scale1 is not None or scale2 is not None or rest:
-        raise unsupported("ops.grouped_mm", "scales of groups are Blackwell's", "multiply before")
-    match mat1.rank, mat2.rank:
-        case 2, 3:
-            return own.grouped_matmul(mat1, own.transpose(mat2), offsets)
-        case 3, 2:
-            return own.transpose(own.grouped_matmul(own.transpose(mat2), mat1, offsets))
-        case 2, 2:
-            return own.matmul(_by_group(mat1, offsets), mat2)
-    raise unsupported(
-        "ops.grouped_mm",
-        f"operands have {mat1.rank} and {mat2.rank} dimensions",
-        "give 2 and 3, 3 and 2, or 2 and 2",
-    )
+    if not (alpha is None and bias is None and beta is None):
+        raise unsupported("ops.grouped_mm", "it adds nothing, and alpha is a factor", "use mul")
+    if (mat1.rank, mat2.rank) not in ((2, 3), (3, 2), (2, 2)):
+        raise unsupported(
+            "ops.grouped_mm",
+            f"operands have {mat1.rank} and {mat2.rank} dimensions",
+            "give 2 and 3, 3 and 2, or 2 and 2",
+        )
+    is_scaled = scale1 is not None or scale2 is not None
+    made = _by_groups(mat1, mat2, offsets, Type.Float if is_scaled else None)
+    for scale, groups_rows in ((scale1, False), (scale2, True)):
+        if scale is not None and mat1.rank != mat2.rank and scale.rank == 3:
+            scale = _of_each(scale, offsets, made, groups_rows)
+        made = made if scale is None else own.mul(made, scale)
+    return own.cast(made, type_of(dtype) or (Type.BFloat16 if is_scaled else made.dtype))
 
 
-def _by_group(mat: Any, offsets: Any) -> Any:
-    """`[groups, m, k]`: for each group the matrix with zeros in the columns of all others."""
-    places, groups = (
-        own.iota(own.size(each, -1), dtype=Type.Int, fusion=Program.of(mat))
-        for each in (mat, offsets)
+def _by_groups(mat1: Any, mat2: Any, offsets: Any, dtype: Type | None) -> Any:
+    if mat2.rank == 3:
+        return own.grouped_matmul(mat1, own.transpose(mat2), offsets, dtype=dtype)
+    if mat1.rank == 3:
+        columns = own.transpose(mat2)
+        return own.transpose(own.grouped_matmul(columns, mat1, offsets, dtype=dtype))
+    if mat1.dtype.is_float8:
+        mat1, mat2 = own.cast(mat1, Type.Half), own.cast(mat2, Type.Half)
+    places = own.iota(offsets.size(0), dtype=Type.Int, fusion=Program.of(mat1))
+    of_columns = own.broadcast(_groups_along(mat1, -1, offsets), [True, False])
+    belongs = own.eq(of_columns, own.broadcast(places, [False, True]))
+    alone: Any = own.where(
+        own.broadcast(belongs, [False, True, False]),
+        own.broadcast(mat1, [True, False, False]),
+        0.0,
     )
-    across, down = own.broadcast(places, [True, False]), [False, True]
-    ended: Any = own.cast(own.le(own.broadcast(offsets, down), across), Type.Int)
-    belongs = own.eq(own.broadcast(own.sum(ended, [0]), [True, False]), own.broadcast(groups, down))
-    return own.where(
-        own.broadcast(belongs, [False, True, False]), own.broadcast(mat, [True, False, False]), 0.0
-    )
+    return own.matmul(alone, mat2, dtype=dtype)
+
+
+def _groups_along(tensor: Any, dim: int, offsets: Any) -> Any:
+    """Which group each place of a dimension is in; behind the last one how many there are."""
+    places = own.iota(own.size(tensor, dim), dtype=Type.Int, fusion=Program.of(tensor))
+    across, down = own.broadcast(places, [True, False]), own.broadcast(offsets, [False, True])
+    ended: Any = own.cast(own.le(down, across), Type.Int)
+    return own.sum(ended, [0])
+
+
+def _of_each(scale: Any, offsets: Any, made: Any, of_rows: bool) -> Any:
+    """Scales of groups for each row of a product, or each column."""
+    group = _groups_along(made, -2 if of_rows else -1, offsets)
+    last = own.minimum(group, own.sub(own.size(offsets, 0), 1))
+    chosen = own.index_select(own.squeeze(scale, [1 if of_rows else 2]), last, 0)
+    return chosen if of_rows else own.transpose(chosen)
 
 
 @operation
