@@ -34,8 +34,7 @@ from warpsmith.protocol import check
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.targets.hopper import H200
 from warpsmith.tools import role_tables
-from warpsmith.tools.page_examples import SHAPE, scheduled_roles
-from warpsmith.tools.timelines import planned
+from warpsmith.tools.page_examples import SHAPE, planned, scheduled_roles
 
 ROOT = Path(__file__).parents[2]
 PAGE, IN_DEPTH, PROTOCOL = (

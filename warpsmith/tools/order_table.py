@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from warpsmith.kernel.orders import Order
-from warpsmith.tools.page_examples import SHAPE, scheduled_roles
+from warpsmith.tools.page_examples import SHAPE, planned, scheduled_roles
 from warpsmith.tools.pages import Section, print_or_write
-from warpsmith.tools.timelines import planned
 
 SECTION: Final = Section.of("edges", "warpsmith.tools.order_table docs/ordering.md")
 

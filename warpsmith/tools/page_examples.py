@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+from warpsmith.engine.launches import CallPlan
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.roles import set_role
 from warpsmith.schedule.transforms import parallelize, set_memory_type
@@ -69,3 +74,14 @@ def scheduled_roles() -> FusionDefinition:
         circular_buffer(result, 2)
         set_role(y, "store")
     return fd
+
+
+def zeros(shapes: Sequence[Sequence[int]]) -> list[object]:
+    """Inputs of these shapes, for tables and pictures, which tell nothing of values."""
+    return [np.zeros(tuple(shape), np.float32) for shape in shapes]
+
+
+def planned(fd: FusionDefinition, shapes: Sequence[Sequence[int]]) -> CallPlan:
+    """The call of a fusion that is scheduled by hand, for inputs of these shapes."""
+    call: CallPlan = fd.executable(scheduled=True).plan_for(zeros(shapes))
+    return call

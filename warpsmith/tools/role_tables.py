@@ -14,9 +14,8 @@ from typing import Final
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.role_facts import RingRow, RoleRow, ring_rows, role_rows
 from warpsmith.protocol import RingFacts, Verdict, check
-from warpsmith.tools.page_examples import SHAPE, scheduled_roles
+from warpsmith.tools.page_examples import SHAPE, planned, scheduled_roles
 from warpsmith.tools.pages import Section, print_or_write
-from warpsmith.tools.timelines import planned
 
 SECTION: Final = Section.of("tables", "warpsmith.tools.role_tables docs/roles.md")
 
