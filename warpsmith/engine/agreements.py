@@ -54,47 +54,39 @@ class Agreement:
                 return
             left, right = evaluate(self.left, numbers), evaluate(self.right, numbers)
         except ZeroDivisionError:
-            raise ArgumentError(
-                f"an extent that must not be 0 is 0: {self.reason}",
+            raise self._broken(
+                "an extent that must not be 0 is 0",
                 code="WS0313",
                 remedy="pass arrays that have elements",
-                line=self.line,
             ) from None
-        if self.asks == ">=":
-            if left < right:
-                raise ArgumentError(
-                    f"{self._text(self.left)} is {left}, and must be {right} or more: "
-                    f"{self.reason}",
-                    code="WS0318",
-                    remedy="pass numbers and arrays that make it so",
-                    line=self.line,
-                )
-            return
-        if self.asks == "%":
-            if right == 0:
-                raise ArgumentError(
-                    f"{self._text(self.right)} is 0, and must not be: {self.reason}",
-                    code="WS0316",
-                    remedy="pass arrays that have elements",
-                    line=self.line,
-                )
-            if left % right == 0:
-                return
-            raise ArgumentError(
-                f"{self._text(self.left)} is {left}, and must be a multiple of {right}: "
-                f"{self.reason}",
+        if self.asks == ">=" and left < right:
+            raise self._broken(
+                f"{self._text(self.left)} is {left}, and must be {right} or more",
+                code="WS0318",
+                remedy="pass numbers and arrays that make it so",
+            )
+        if self.asks == "%" and right == 0:
+            raise self._broken(
+                f"{self._text(self.right)} is 0, and must not be",
+                code="WS0316",
+                remedy="pass arrays that have elements",
+            )
+        if self.asks == "%" and left % right:
+            raise self._broken(
+                f"{self._text(self.left)} is {left}, and must be a multiple of {right}",
                 code="WS0311",
                 remedy="pass arrays of fitting shapes",
-                line=self.line,
             )
-        if left != right:
-            raise ArgumentError(
+        if self.asks == "==" and left != right:
+            raise self._broken(
                 f"{self._text(self.left)} is {left} and {self._text(self.right)} is {right}, "
-                f"and they must be equal: {self.reason}",
+                "and they must be equal",
                 code="WS0312",
                 remedy="pass arrays of fitting shapes; only extents defined as 1 are broadcast",
-                line=self.line,
             )
+
+    def _broken(self, what: str, *, code: str, remedy: str) -> ArgumentError:
+        return ArgumentError(f"{what}: {self.reason}", code=code, remedy=remedy, line=self.line)
 
     def _text(self, expr: Expr) -> str:
         if isinstance(expr, Const):
