@@ -14,6 +14,7 @@ from warpsmith.callers import Line
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.arithmetic import convert
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan, tensor_inputs
@@ -272,14 +273,14 @@ def _factors(operation: Operation) -> Iterator[Demand]:
     for output in operation.outputs:
         loops = output.transforms[len(shaping(output)) :]
         for made in loops:
-            if isinstance(made, Split) and integers.lower_bound(made.factor) < 1:
+            if isinstance(made, Split) and lower_bound(made.factor) < 1:
                 reason = f"a loop of {output.name} is split by it"
                 yield made.factor, integers.ONE, reason, ">=", None
 
 
 def _not_negative(extents: Iterable[Expr], reason: str) -> Iterator[Demand]:
     for extent in extents:
-        if integers.lower_bound(extent) < 0:
+        if lower_bound(extent) < 0:
             yield extent, integers.ZERO, reason, ">=", None
 
 
