@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from pages.examples import RING_SHAPE, planned, scheduled_ring
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.tools.page.stages import Fill, barrier_places, fills
-from warpsmith.tools.page_examples import RING_SHAPE, planned, scheduled_ring
 
 
 @pytest.fixture(scope="module")

@@ -1,31 +1,26 @@
-"""Draws what warps and stages do over time, from a run of their kernel on the simulator.
+"""Pictures of what warps and stages do over time, from a run of their kernel on the simulator.
 
-python -m warpsmith.tools.timeline_picture ring docs/pictures/ring.svg
-python -m warpsmith.tools.timeline_picture roles docs/pictures/roles.svg
-
-Pages about compiled calls (`tools/page`) have the same timelines.
+Pages about compiled calls (`warpsmith/tools/page`) have the same timelines.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from warpsmith import knobs
-from warpsmith.engine.facts import facts_of
-from warpsmith.engine.smaller import smaller
-from warpsmith.tools.page.lanes import WIDTH, drawn, kinds_of
-from warpsmith.tools.page.markup import Markup, asset, tag
-from warpsmith.tools.page.timeline import WORK, Timeline, timeline_of
-from warpsmith.tools.page_examples import (
+from pages.examples import (
     RING_SHAPE,
     SHAPE,
     scheduled_ring,
     scheduled_roles,
     zeros,
 )
+from warpsmith import knobs
+from warpsmith.engine.facts import facts_of
+from warpsmith.engine.smaller import smaller
+from warpsmith.tools.page.lanes import WIDTH, drawn, kinds_of
+from warpsmith.tools.page.markup import Markup, asset, tag
+from warpsmith.tools.page.timeline import WORK, Timeline, timeline_of
 
 _TOP: Final = 34.0
 _SIGN: Final = 6.8
@@ -79,5 +74,6 @@ def _legend(timeline: Timeline) -> Iterator[Markup]:
         left += 44 + _SIGN * len(words)
 
 
-if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(picture(example(sys.argv[1])) + "\n")
+def written(name: str, page: str = "") -> str:
+    """The picture as a file, whatever it was."""
+    return picture(example(name)) + "\n"

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pages.examples import PREFETCH, SHAPE, STAGES
+from pages.timelines import example, picture
 from warpsmith.tools.page.timeline import Span, Timeline
-from warpsmith.tools.page_examples import PREFETCH, SHAPE, STAGES
-from warpsmith.tools.timeline_picture import example, picture
 
 DOCS = Path(__file__).parents[2] / "docs"
 TILES = SHAPE[1] // 128

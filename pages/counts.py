@@ -1,17 +1,14 @@
-"""Table of how often each kind of ordering runs for one tile of a matrix product.
-
-python -m warpsmith.tools.sync_counts [docs/ordering.md]
-
-Prints the table; or writes it into the page, between its marks.
+"""Table of how often each kind of ordering runs for one tile of a matrix product, for
+docs/ordering.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pages.section import Section
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.agents import Branch
@@ -33,11 +30,8 @@ from warpsmith.schedulers.matmul.heuristic import ranked
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
-from warpsmith.tools.pages import Section, print_or_write
 
-SECTION: Final = Section.of(
-    "counts", "warpsmith.tools.sync_counts docs/ordering.md", "end of counts"
-)
+SECTION: Final = Section.of("counts", end="end of counts")
 
 EDGE: Final = 4096
 """Rows, columns and depth of the product: 64 steps over k a tile."""
@@ -145,10 +139,6 @@ def table() -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print, or write into a page."""
-    print_or_write(arguments, table(), SECTION)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def written(page: str) -> str:
+    """The page with its table of counts as it is now."""
+    return SECTION.put(page, table())

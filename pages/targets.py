@@ -1,20 +1,15 @@
-"""The known targets as a table for docs/targets.md.
-
-python -m warpsmith.tools.target_table [docs/targets.md]
-"""
+"""The known targets as a table, for docs/targets.md."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Final
 
+from pages.section import Section
 from warpsmith.targets.known import KNOWN
 from warpsmith.targets.target import Rates, Target
-from warpsmith.tools.pages import Section, print_or_write
 
-SECTION: Final = Section.of("targets", "warpsmith.tools.target_table docs/targets.md")
+SECTION: Final = Section.of("targets")
 
 
 def table() -> str:
@@ -37,10 +32,6 @@ def _cell(target: Target, name: str) -> str:
     return f"{shown}: {dict(target.sources)[name]}"
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print, or write into a page."""
-    print_or_write(arguments, table(), SECTION)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def written(page: str) -> str:
+    """The page with its table as it is now."""
+    return SECTION.put(page, table())

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pages import roles
+from pages.examples import SHAPE, planned, scheduled_roles
 from tests.protocol.edits import edited, instead
 from tests.support.hungry_roles import hungry
 from tests.support.lowering import lowered
@@ -33,8 +35,6 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.protocol import check
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.targets.hopper import H200
-from warpsmith.tools import role_tables
-from warpsmith.tools.page_examples import SHAPE, planned, scheduled_roles
 
 ROOT = Path(__file__).parents[2]
 PAGE, IN_DEPTH, PROTOCOL = (
@@ -56,11 +56,11 @@ def scheduled_on_the_page() -> FusionDefinition:
 
 def tables_of(call: CallPlan) -> str:
     (launch,) = call.launches
-    return role_tables.tables(launch.compiled, call.problem.values)
+    return roles.tables(launch.compiled, call.problem.values)
 
 
 def test_the_tables_of_the_page_are_those_of_its_kernel() -> None:
-    assert role_tables.SECTION.put(PAGE, role_tables.example_tables()) == PAGE
+    assert roles.written(PAGE) == PAGE
 
 
 def test_the_kernel_of_the_tables_is_the_example_of_the_page() -> None:
@@ -147,12 +147,3 @@ def test_tensors_of_one_role_share_a_ring() -> None:
     assert re.search(r"\(`T\d+`\), \d+ \(`T\d+`\)", table)
     together = sum(amount for _, amount in row.stage_bytes)
     assert f"and {together} bytes" in table
-
-
-def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "roles.md"
-    page.write_text(role_tables.SECTION.put(PAGE, "stale"))
-    role_tables.main([str(page)])
-    assert page.read_text() == PAGE
-    role_tables.main([])
-    assert capsys.readouterr().out.strip() in PAGE

@@ -1,21 +1,18 @@
 """Table of what orders a kernel's accesses of shared memory.
 
-python -m warpsmith.tools.order_table [docs/ordering.md]
-
-Prints that of the kernel of docs/roles.md; or writes it into the page, between its marks.
+That in docs/ordering.md is of the kernel of docs/roles.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Final
 
+from pages.examples import SHAPE, planned, scheduled_roles
+from pages.section import Section
 from warpsmith.kernel.orders import Order
-from warpsmith.tools.page_examples import SHAPE, planned, scheduled_roles
-from warpsmith.tools.pages import Section, print_or_write
 
-SECTION: Final = Section.of("edges", "warpsmith.tools.order_table docs/ordering.md")
+SECTION: Final = Section.of("edges")
 
 
 def example_table() -> str:
@@ -41,10 +38,6 @@ def table(orders: Sequence[Order]) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print, or write into a page."""
-    print_or_write(arguments, example_table(), SECTION)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def written(page: str) -> str:
+    """The page with its table of edges as it is now."""
+    return SECTION.put(page, example_table())

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from pages import orders
 from warpsmith.kernel.orders import Order
-from warpsmith.tools import order_table
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ordering.md").read_text()
 
 
 def test_the_table_of_the_page_is_that_of_its_kernel() -> None:
-    assert order_table.SECTION.put(PAGE, order_table.example_table()) == PAGE
+    assert orders.written(PAGE) == PAGE
 
 
 def test_the_listing_of_the_page_is_what_explain_prints() -> None:
@@ -40,11 +40,11 @@ def test_a_line_an_edge() -> None:
         statements=(),
     )
     assert (
-        order_table.table([order, order]).splitlines()[2:]
+        orders.table([order, order]).splitlines()[2:]
         == ["| T1 | read after write | a | b | straight on | none | one thread does both |"] * 2
     )
 
 
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="the page has no lines <!-- edges"):
-        order_table.SECTION.put("nothing", "table")
+        orders.written("nothing")

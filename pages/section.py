@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +13,7 @@ class Section:
     end: str
 
     @classmethod
-    def of(cls, name: str, command: str, end: str = "end") -> Section:
+    def of(cls, name: str, command: str = "pages", end: str = "end") -> Section:
         """That which `python -m` with a command writes."""
         return cls(f"<!-- {name}: written by `python -m {command}` -->", f"<!-- {end} -->")
 
@@ -30,14 +28,3 @@ class Section:
         if not found_start or not found_end:
             raise ValueError(f"the page has no lines {self.start} and {self.end}")
         return f"{before}{self.start}\n\n{content}\n\n{self.end}{after}"
-
-
-def print_or_write(arguments: Sequence[str], content: str, section: Section | None = None) -> None:
-    """Print the content; or put it into the page that the first argument names, as the whole page
-    unless it has a section of it.
-    """
-    if not arguments:
-        print(content)
-        return
-    path = Path(arguments[0])
-    path.write_text(section.put(path.read_text(), content) if section else content)

@@ -1,23 +1,19 @@
-"""Tables of a kernel with roles: who runs what, and what passes through which ring.
-
-python -m warpsmith.tools.role_tables [docs/roles.md]
-
-Prints those of the kernel of docs/roles.md; or writes them into the page, between its marks.
+"""Tables of a kernel with roles, for docs/roles.md: who runs what, and what passes through which
+ring.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from pages.examples import SHAPE, planned, scheduled_roles
+from pages.section import Section
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.role_facts import RingRow, RoleRow, ring_rows, role_rows
 from warpsmith.protocol import RingFacts, Verdict, check
-from warpsmith.tools.page_examples import SHAPE, planned, scheduled_roles
-from warpsmith.tools.pages import Section, print_or_write
 
-SECTION: Final = Section.of("tables", "warpsmith.tools.role_tables docs/roles.md")
+SECTION: Final = Section.of("tables")
 
 
 def example_tables() -> str:
@@ -96,10 +92,6 @@ def _arrivals(count: int, roles: Sequence[RoleRow]) -> str:
     return f"{count} arrival{plural}, one a warp{' of each' if len(roles) > 1 else ''}"
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Print, or write into a page."""
-    print_or_write(arguments, example_tables(), SECTION)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def written(page: str) -> str:
+    """The page with its tables as they are now."""
+    return SECTION.put(page, example_tables())

@@ -1,19 +1,14 @@
-"""The options as docs/knobs.md lists them.
-
-python -m warpsmith.tools.knob_table [docs/knobs.md]
-"""
+"""The options, as docs/knobs.md lists them."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import fields
 
 from warpsmith.knobs import Knobs, variable_name
-from warpsmith.tools.pages import print_or_write
 
 
-def page() -> str:
-    """The text of docs/knobs.md."""
+def written(page: str = "") -> str:
+    """The text of the page, whatever it was."""
     lines = [
         "# Knobs",
         "",
@@ -30,7 +25,3 @@ def page() -> str:
             f"| {about['shown']} | {about['meaning']} |"
         )
     return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    print_or_write(sys.argv[1:], page())
