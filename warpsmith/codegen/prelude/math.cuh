@@ -1,10 +1,6 @@
-"""Functions that the spellings of `ops/table` call, where C++ has no operator or builtin."""
+/// Functions that the spellings of `ops/table` call, where C++ has no operator or builtin.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_MINIMUM_MAXIMUM = """
+//@ minimum_maximum
 // NaN when one is NaN. A float takes one instruction.
 __device__ __forceinline__ float ws_maximum(float a, float b) {
     float c;
@@ -22,46 +18,37 @@ __device__ __forceinline__ int ws_maximum(int a, int b) { return a > b ? a : b; 
 __device__ __forceinline__ int ws_minimum(int a, int b) { return a < b ? a : b; }
 __device__ __forceinline__ long long ws_maximum(long long a, long long b) { return a > b ? a : b; }
 __device__ __forceinline__ long long ws_minimum(long long a, long long b) { return a < b ? a : b; }
-"""
 
-# `__float_as_int` of an array's elements makes NVVM hold the whole array as integers, and copy it
-# from and to floats around each `asm` that has it: for the sums of wgmma, before their group is
-# awaited, so that ptxas waits for it there (C7517).
-_FLOAT_BITS = """
+//@ float_bits
+/// `__float_as_int` of an array's elements makes NVVM hold the whole array as integers, and copy it
+/// from and to floats around each `asm` that has it: for the sums of wgmma, before their group is
+/// awaited, so that ptxas waits for it there (C7517).
 __device__ __forceinline__ int ws_float_bits(float x) {
     int bits;
     asm("mov.b32 %0, %1;" : "=r"(bits) : "f"(x));
     return bits;
 }
-"""
 
-_DIVIDE_FULL = """
+//@ divide_full
 // Quotient within 2 ulp over the full range, without the slow path of the exact one.
 __device__ __forceinline__ float ws_divide_full(float a, float b) {
     float c;
     asm("div.full.f32 %0, %1, %2;" : "=f"(c) : "f"(a), "f"(b));
     return c;
 }
-"""
 
-_EXP_NEAR = """
+//@ exp_near
 // e to the power x, within 2 ulp and one more for each unit of |x|; 0 below the normal numbers.
 __device__ __forceinline__ float ws_exp_near(float x) {
     float e;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * 1.44269504f));
     return e;
 }
-"""
 
-_SILU = """
-__device__ __forceinline__ float ws_silu(float x) { return ws_divide_full(x, 1.0f + expf(-x)); }
-__device__ __forceinline__ double ws_silu(double x) { return x / (1.0 + exp(-x)); }
-"""
-
-# The C library's tanhf branches and takes some thirty instructions, which made a fused GELU bound
-# by arithmetic (docs/lessons/pointwise.md). Near 0 a polynomial, fitted for the least relative
-# error on |x| < 0.55; else 1 - 2 / (exp(2 x) + 1). Both are computed and one is kept.
-_TANH = """
+//@ tanh
+/// The C library's tanhf branches and takes some thirty instructions, which made a fused GELU bound
+/// by arithmetic (docs/lessons/pointwise.md). Near 0 a polynomial, fitted for the least relative
+/// error on |x| < 0.55; else 1 - 2 / (exp(2 x) + 1). Both are computed and one is kept.
 // Within 3 ulp.
 __device__ __forceinline__ float ws_tanh(float x) {
     const float s = x * x;
@@ -83,40 +70,38 @@ __device__ __forceinline__ float ws_one_plus_tanh(float x) {
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(fmaf(0.5f, e, 0.5f)));
     return r;
 }
-"""
 
-_DIVIDE = """
+//@ divide
 // x / d for 0 <= x < 2^31, with the magic number and shift that the launch worked out for d.
 __device__ __forceinline__ int ws_divide(int x, int magic, int shift) {
     return (int)((__umulhi((unsigned)x, (unsigned)magic) + (unsigned)x) >> shift);
 }
-"""
 
-_FRAC = """
+//@ silu: divide_full
+__device__ __forceinline__ float ws_silu(float x) { return ws_divide_full(x, 1.0f + expf(-x)); }
+__device__ __forceinline__ double ws_silu(double x) { return x / (1.0 + exp(-x)); }
+
+//@ frac
 __device__ __forceinline__ float ws_frac(float x) { return x - truncf(x); }
 __device__ __forceinline__ double ws_frac(double x) { return x - trunc(x); }
-"""
 
-_SIGN = """
+//@ sign
 template <class T>
 __device__ __forceinline__ T ws_sign(T x) { return (T)((int)(x > (T)0) - (int)(x < (T)0)); }
-"""
 
-_LERP = """
+//@ lerp
 template <class T>
 __device__ __forceinline__ T ws_lerp(T start, T end, T weight) {
     const T step = end - start;
     return weight > (T)-0.5f && weight < (T)0.5f ? start + weight * step
                                                  : end - step * ((T)1 - weight);
 }
-"""
 
-_THRESHOLD = """
+//@ threshold
 template <class T>
 __device__ __forceinline__ T ws_threshold(T x, T limit, T value) { return x <= limit ? value : x; }
-"""
 
-_REMAINDER = """
+//@ remainder
 template <class T>
 __device__ __forceinline__ T ws_with_sign_of(T remainder, T divisor) {
     return remainder != (T)0 && (remainder < (T)0) != (divisor < (T)0) ? remainder + divisor
@@ -132,16 +117,14 @@ __device__ __forceinline__ int ws_remainder(int a, int b) { return ws_with_sign_
 __device__ __forceinline__ long long ws_remainder(long long a, long long b) {
     return ws_with_sign_of(a % b, b);
 }
-"""
 
-# Unsigned arithmetic inside: overflow of signed numbers would be undefined, not wrapping.
-_UNSIGNED = """
+//@ unsigned
+/// Unsigned arithmetic inside: overflow of signed numbers would be undefined, not wrapping.
 template <class T> struct ws_unsigned;
 template <> struct ws_unsigned<int> { using type = unsigned; };
 template <> struct ws_unsigned<long long> { using type = unsigned long long; };
-"""
 
-_INTEGER_POW = """
+//@ integer_pow: unsigned
 template <class T>
 __device__ __forceinline__ T ws_pow(T base, T exponent) {
     using U = typename ws_unsigned<T>::type;
@@ -153,9 +136,8 @@ __device__ __forceinline__ T ws_pow(T base, T exponent) {
     }
     return (T)result;
 }
-"""
 
-_SHIFT = """
+//@ shift: unsigned
 template <class T>
 __device__ __forceinline__ bool ws_shiftable(T count) {
     return count >= 0 && count < (T)(8 * sizeof(T));
@@ -172,9 +154,8 @@ template <class T>
 __device__ __forceinline__ T ws_shift_right_logical(T x, T count) {
     return ws_shiftable(count) ? (T)((typename ws_unsigned<T>::type)x >> count) : (T)0;
 }
-"""
 
-_GCD = """
+//@ gcd: unsigned
 template <class T>
 __device__ __forceinline__ T ws_gcd(T x, T y) {
     using U = typename ws_unsigned<T>::type;
@@ -186,23 +167,3 @@ __device__ __forceinline__ T ws_gcd(T x, T y) {
     }
     return (T)a;
 }
-"""
-
-MATH = (
-    Piece(name="minimum_maximum", text=_MINIMUM_MAXIMUM),
-    Piece(name="float_bits", text=_FLOAT_BITS),
-    Piece(name="divide_full", text=_DIVIDE_FULL),
-    Piece(name="exp_near", text=_EXP_NEAR),
-    Piece(name="tanh", text=_TANH),
-    Piece(name="divide", text=_DIVIDE),
-    Piece(name="silu", needs=("divide_full",), text=_SILU),
-    Piece(name="frac", text=_FRAC),
-    Piece(name="sign", text=_SIGN),
-    Piece(name="lerp", text=_LERP),
-    Piece(name="threshold", text=_THRESHOLD),
-    Piece(name="remainder", text=_REMAINDER),
-    Piece(name="unsigned", text=_UNSIGNED),
-    Piece(name="integer_pow", needs=("unsigned",), text=_INTEGER_POW),
-    Piece(name="shift", needs=("unsigned",), text=_SHIFT),
-    Piece(name="gcd", needs=("unsigned",), text=_GCD),
-)

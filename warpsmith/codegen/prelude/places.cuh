@@ -1,10 +1,6 @@
-"""Indices that memory says (`ir/reads.py`)."""
+/// Indices that memory says (`ir/reads.py`).
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_PLACES = """
+//@ places
 // An index that lies inside an extent; there is no element elsewhere, and the kernel ends.
 template <typename I>
 __device__ __forceinline__ I ws_place(long long index, I extent) {
@@ -17,9 +13,8 @@ template <typename I>
 __device__ __forceinline__ I ws_place_from_end(long long index, I extent) {
     return ws_place<I>(index < 0 ? index + extent : index, extent);
 }
-"""
 
-_SEARCHES = """
+//@ searches
 // How many of `count` elements, which ascend, are no larger than `wanted`.
 template <typename T, typename I, typename W>
 __device__ __forceinline__ long long
@@ -49,9 +44,8 @@ ws_nth_parted(const T* row, I start, I step, I count, W wanted) {
     }
     return low;
 }
-"""
 
-_RANK = """
+//@ rank
 // Numbers without a sign in the order of floats; NaN last, zeros of both signs the same.
 __device__ __forceinline__ long long ws_rank(float x) {
     const unsigned word = __float_as_int(x + 0.0f), sign = 0x80000000u;
@@ -61,11 +55,3 @@ __device__ __forceinline__ long long ws_rank(double x) {
     const unsigned long long word = __double_as_longlong(x + 0.0), sign = 1ull << 63;
     return x != x ? -1ll : (long long)(word & sign ? ~word : word ^ sign);
 }
-"""
-
-PLACES = (
-    Piece(name="places", text=_PLACES),
-    Piece(name="searches", text=_SEARCHES),
-    Piece(name="rank", text=_RANK),
-)
-"""Prelude pieces of reads at computed places."""

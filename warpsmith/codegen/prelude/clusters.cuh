@@ -1,10 +1,6 @@
-"""Clusters: how blocks meet, and reach each other's shared memory."""
+/// Clusters: how blocks meet, and reach each other's shared memory.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_CLUSTER = """
+//@ cluster: address
 __device__ __forceinline__ int ws_cluster_rank() {
     unsigned rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -37,10 +33,9 @@ __device__ __forceinline__ unsigned ws_remote(const void* shared, int rank) {
         : "=r"(place) : "r"(ws_address(shared)), "r"(rank));
     return place;
 }
-"""
 
-# Values travel as bits, which unions give for every type of elements.
-_REMOTE = """
+//@ remote: cluster
+/// Values travel as bits, which unions give for every type of elements.
 template <class Bits, class T>
 __device__ __forceinline__ Bits ws_bits_of(T value) {
     union { T value; Bits bits; } same;
@@ -92,9 +87,8 @@ __device__ __forceinline__ T ws_remote_load(const T* from, int rank) {
         }
     }
 }
-"""
 
-_REMOTE_ASYNC = """
+//@ remote_async: remote
 // The barrier of the same block counts the bytes, once they are there.
 template <class T>
 __device__ __forceinline__ void ws_remote_store_async(
@@ -111,9 +105,8 @@ __device__ __forceinline__ void ws_remote_store_async(
                      " [%0], %1, [%2];"
                      :: "r"(place), "r"(ws_bits_of<unsigned>(value)), "r"(at) : "memory");
 }
-"""
 
-_REMOTE_BARRIER = """
+//@ remote_barrier: cluster, barrier
 // Readers tell that what they read may be overwritten. A load is over before an arrival that is
 // ordered behind it, whoever hears of that, so they need no fence for all memory as writers do.
 enum ws_arrival { WRITERS, READERS };
@@ -145,49 +138,27 @@ __device__ __forceinline__ void ws_cluster_wait(long long* barrier, int parity) 
                      " selp.u32 %0, 1, 0, p; }"
                      : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
 }
-"""
 
-_CLUSTER_WATCHDOG = """
+//@ multicast: tensor
+/// Loads of boxes into several blocks.
+// The box comes to every block of the cluster whose bit is set, at the place that it has in this
+// one, and the barrier of each at that place counts its bytes.
+//@ each rank
+__device__ __forceinline__ void ws_tensor_multicast(
+    void* to, const ws_tensor_map& map, long long* barrier, unsigned short blocks, PLACE,
+    bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %BEHIND_4, 0;"
+                 " @p cp.async.bulk.tensor.RANKd.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1, {FROM_4}], [%2], %3; }"
+                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), "h"(blocks),
+                    OPERANDS, "r"((unsigned)mine) : "memory");
+}
+
+//@ cluster_watchdog: remote_barrier, watchdog
 // Ends the launch after so many nanoseconds; the last look is what acquires.
 __device__ __forceinline__ void ws_cluster_wait(
     long long* barrier, int parity, int site, int stage, unsigned long long limit) {
     ws_barrier_wait(barrier, parity, site, stage, limit);
     ws_cluster_wait(barrier, parity);
 }
-"""
-
-
-def _multicast() -> str:
-    """Loads of boxes of one to five dimensions into several blocks, coordinates fastest first."""
-    text = """
-// The box comes to every block of the cluster whose bit is set, at the place that it has in this
-// one, and the barrier of each at that place counts its bytes.
-"""
-    for rank in range(1, 6):
-        names = [f"c{d}" for d in range(rank)]
-        parameters = ", ".join(f"int {name}" for name in names)
-        operands = ", ".join(f'"r"({name})' for name in names)
-        places = ", ".join(f"%{d + 4}" for d in range(rank))
-        text += f"""
-__device__ __forceinline__ void ws_tensor_multicast(
-    void* to, const ws_tensor_map& map, long long* barrier, unsigned short blocks, {parameters},
-    bool mine = true) {{
-    asm volatile("{{ .reg .pred p; setp.ne.u32 p, %{rank + 4}, 0;"
-                 " @p cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes.multicast::cluster"
-                 " [%0], [%1, {{{places}}}], [%2], %3; }}"
-                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), "h"(blocks),
-                    {operands}, "r"((unsigned)mine) : "memory");
-}}
-"""
-    return text
-
-
-CLUSTERS = (
-    Piece(name="cluster", needs=("address",), text=_CLUSTER),
-    Piece(name="remote", needs=("cluster",), text=_REMOTE),
-    Piece(name="remote_async", needs=("remote",), text=_REMOTE_ASYNC),
-    Piece(name="remote_barrier", needs=("cluster", "barrier"), text=_REMOTE_BARRIER),
-    Piece(name="multicast", needs=("tensor",), text=_multicast()),
-    Piece(name="cluster_watchdog", needs=("remote_barrier", "watchdog"), text=_CLUSTER_WATCHDOG),
-)

@@ -1,10 +1,6 @@
-"""Barriers in shared memory, asynchronous copies, and the one thread that asks for them."""
+/// Barriers in shared memory, asynchronous copies, and the one thread that asks for them.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_ADDRESS = """
+//@ address
 __device__ __forceinline__ unsigned ws_address(const void* shared) {
     return (unsigned)__cvta_generic_to_shared(shared);
 }
@@ -12,9 +8,8 @@ __device__ __forceinline__ int ws_thread() {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
 }
 __device__ __forceinline__ int ws_threads() { return blockDim.x * blockDim.y * blockDim.z; }
-"""
 
-_ELECT = """
+//@ elect: address
 // True in one thread of each warp. All warps elect, with a constant mask, before any branch: then
 // ptxas knows that one lane is active where a copy stands.
 __device__ __forceinline__ bool ws_elect_lane() {
@@ -28,9 +23,8 @@ __device__ __forceinline__ bool ws_elect_lane() {
 __device__ __forceinline__ bool ws_first_warp() {
     return __shfl_sync(0xffffffffu, (unsigned)ws_thread() / 32, 0) == 0;
 }
-"""
 
-_BARRIER = """
+//@ barrier: address
 // Barriers count arrivals and bytes; a phase ends when all that is expected has come.
 __device__ __forceinline__ void ws_barrier_init(long long* barrier, int stages, int arrivals) {
     for (int s = 0; s < stages; ++s)
@@ -81,9 +75,8 @@ __device__ __forceinline__ void ws_barrier_release(long long* barrier, int threa
 __device__ __forceinline__ void ws_barrier_release(long long* barrier) {
     ws_barrier_release(barrier, ws_thread());
 }
-"""
 
-_CLOCK = """
+//@ clock
 __device__ __forceinline__ unsigned long long ws_nanoseconds() {
     unsigned long long time;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(time) :: "memory");
@@ -94,9 +87,8 @@ __device__ __forceinline__ void ws_await_clock(
     unsigned long long began, long long times, long long nanoseconds) {
     while ((long long)(ws_nanoseconds() - began) < times * nanoseconds) {}
 }
-"""
 
-_WATCHDOG = """
+//@ watchdog: barrier, clock
 // What the first wait that is given up tells the host, in memory of the host.
 struct ws_watchdog_record {
     unsigned long long waited;
@@ -141,9 +133,8 @@ __device__ __forceinline__ void ws_barrier_wait(
         if (waited > limit) ws_hang(site, stage, parity, waited);
     }
 }
-"""
 
-_CP_ASYNC = """
+//@ cp_async: address
 template <int Bytes>
 __device__ __forceinline__ void ws_cp_async(void* to, const void* from) {
     if constexpr (Bytes == 16)
@@ -160,9 +151,8 @@ template <int Pending>
 __device__ __forceinline__ void ws_cp_async_wait() {
     asm volatile("cp.async.wait_group %0;" :: "n"(Pending) : "memory");
 }
-"""
 
-_CP_ASYNC_OR_ZEROS = """
+//@ cp_async_or_zeros: cp_async
 // The same, or zeros, for which nothing is read.
 template <int Bytes>
 __device__ __forceinline__ void ws_cp_async_or_zeros(void* to, const void* from, bool inside) {
@@ -170,9 +160,8 @@ __device__ __forceinline__ void ws_cp_async_or_zeros(void* to, const void* from,
                  :: "r"(ws_address(to)), "l"(from), "n"(Bytes), "r"(inside ? Bytes : 0)
                  : "memory");
 }
-"""
 
-_BULK = """
+//@ bulk: address
 // Contiguous bytes, a multiple of 16, at addresses that are. With `mine` a whole warp comes to a
 // call, and the lane in which it is true asks. What is `Lasting` is the last to go from the L2.
 template <bool Lasting = false>
@@ -199,9 +188,8 @@ __device__ __forceinline__ void ws_bulk_store(
                  " @p cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2; }"
                  :: "l"(to), "r"(ws_address(from)), "r"(bytes), "r"((unsigned)mine) : "memory");
 }
-"""
 
-_BULK_GROUPS = """
+//@ bulk_groups
 __device__ __forceinline__ void ws_bulk_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
@@ -214,69 +202,33 @@ __device__ __forceinline__ void ws_bulk_wait() {
 __device__ __forceinline__ void ws_fence_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-"""
 
-
-def _tensor_copies() -> str:
-    """Loads and stores of boxes of one to five dimensions, coordinates fastest first."""
-    text = """
+//@ tensor: address
+/// Loads and stores of boxes.
 struct alignas(64) ws_tensor_map { unsigned long long opaque[16]; };
 // With `mine` a whole warp comes to a call, and the lane in which it is true asks.
-"""
-    for rank in range(1, 6):
-        names = [f"c{d}" for d in range(rank)]
-        parameters = ", ".join(f"int {name}" for name in names)
-        operands = ", ".join(f'"r"({name})' for name in names)
-        load = ", ".join(f"%{d + 3}" for d in range(rank))
-        store = ", ".join(f"%{d + 2}" for d in range(rank))
-        text += f"""
+//@ each rank
 __device__ __forceinline__ void ws_tensor_load(
-    void* to, const ws_tensor_map& map, long long* barrier, {parameters}, bool mine = true) {{
-    asm volatile("{{ .reg .pred p; setp.ne.u32 p, %{rank + 3}, 0;"
-                 " @p cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-                 ".mbarrier::complete_tx::bytes [%0], [%1, {{{load}}}], [%2]; }}"
-                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), {operands},
+    void* to, const ws_tensor_map& map, long long* barrier, PLACE, bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %BEHIND_3, 0;"
+                 " @p cp.async.bulk.tensor.RANKd.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes [%0], [%1, {FROM_3}], [%2]; }"
+                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), OPERANDS,
                     "r"((unsigned)mine) : "memory");
-}}
+}
 __device__ __forceinline__ void ws_tensor_store(
-    const ws_tensor_map& map, const void* from, {parameters}, bool mine = true) {{
-    asm volatile("{{ .reg .pred p; setp.ne.u32 p, %{rank + 2}, 0;"
-                 " @p cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group"
-                 " [%0, {{{store}}}], [%1]; }}"
-                 :: "l"(&map), "r"(ws_address(from)), {operands},
+    const ws_tensor_map& map, const void* from, PLACE, bool mine = true) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %BEHIND_2, 0;"
+                 " @p cp.async.bulk.tensor.RANKd.global.shared::cta.tile.bulk_group"
+                 " [%0, {FROM_2}], [%1]; }"
+                 :: "l"(&map), "r"(ws_address(from)), OPERANDS,
                     "r"((unsigned)mine) : "memory");
-}}
-"""
-    return text
+}
 
-
-def _tensor_prefetches() -> str:
-    """Boxes of one to five dimensions that come to the L2, coordinates fastest first."""
-    text = ""
-    for rank in range(1, 6):
-        names = [f"c{d}" for d in range(rank)]
-        parameters = ", ".join(f"int {name}" for name in names)
-        operands = ", ".join(f'"r"({name})' for name in names)
-        places = ", ".join(f"%{d + 1}" for d in range(rank))
-        text += f"""
-__device__ __forceinline__ void ws_tensor_prefetch(const ws_tensor_map& map, {parameters}) {{
-    asm volatile("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [%0, {{{places}}}];"
-                 :: "l"(&map), {operands} : "memory");
-}}
-"""
-    return text
-
-
-RINGS = (
-    Piece(name="address", needs=(), text=_ADDRESS),
-    Piece(name="elect", needs=("address",), text=_ELECT),
-    Piece(name="barrier", needs=("address",), text=_BARRIER),
-    Piece(name="clock", needs=(), text=_CLOCK),
-    Piece(name="watchdog", needs=("barrier", "clock"), text=_WATCHDOG),
-    Piece(name="cp_async", needs=("address",), text=_CP_ASYNC),
-    Piece(name="cp_async_or_zeros", needs=("cp_async",), text=_CP_ASYNC_OR_ZEROS),
-    Piece(name="bulk", needs=("address",), text=_BULK),
-    Piece(name="bulk_groups", needs=(), text=_BULK_GROUPS),
-    Piece(name="tensor", needs=("address",), text=_tensor_copies()),
-    Piece(name="prefetch", needs=("tensor",), text=_tensor_prefetches()),
-)
+//@ prefetch: tensor
+/// Boxes that come to the L2.
+//@ each rank
+__device__ __forceinline__ void ws_tensor_prefetch(const ws_tensor_map& map, PLACE) {
+    asm volatile("cp.async.bulk.prefetch.tensor.RANKd.L2.global.tile [%0, {FROM_1}];"
+                 :: "l"(&map), OPERANDS : "memory");
+}

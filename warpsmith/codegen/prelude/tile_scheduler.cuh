@@ -1,10 +1,6 @@
-"""Tiles that blocks are handed while they run."""
+/// Tiles that blocks are handed while they run.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_TAKE = """
+//@ tiles
 // The next of `count` numbers; past them, one number for each block, after which it is 0 again.
 __device__ __forceinline__ int ws_take(int* counter, int count) {
     unsigned taken;
@@ -12,7 +8,3 @@ __device__ __forceinline__ int ws_take(int* counter, int count) {
         : "=r"(taken) : "l"(counter), "r"((unsigned)count + gridDim.x - 1u) : "memory");
     return (int)taken;
 }
-"""
-
-TILES = (Piece(name="tiles", text=_TAKE),)
-"""Prelude pieces of agents that hand out tiles."""

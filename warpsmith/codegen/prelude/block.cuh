@@ -1,10 +1,6 @@
-"""Reductions across the threads of a warp, and of a block or a group of a role."""
+/// Reductions across the threads of a warp, and of a block or a group of a role.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_WARP_REDUCE = """
+//@ warp_reduce: welford
 template <class T>
 __device__ __forceinline__ T ws_shuffle_xor(T value, int offset, unsigned participants) {
     return __shfl_xor_sync(participants, value, offset);
@@ -47,12 +43,11 @@ __device__ __forceinline__ void ws_warp_reduce(
         }
     }
 }
-"""
 
-# Sizes of the shared-memory stage, chosen so that no thread reads a long row alone:
-# up to 8 partials each thread combines for itself (saves a barrier), up to 32 a crew of lanes
-# combines for all, and more are halved first.
-_BLOCK_REDUCE = """
+//@ block_reduce: warp_reduce
+/// Sizes of the shared-memory stage, chosen so that no thread reads a long row alone:
+/// up to 8 partials each thread combines for itself (saves a barrier), up to 32 a crew of lanes
+/// combines for all, and more are halved first.
 // Which bits of a lane's number count along each axis of the block. Bits above a ragged extent
 // belong to no axis.
 struct ws_lane_bits { int x, y, z; };
@@ -206,9 +201,3 @@ __device__ __forceinline__ void ws_block_reduce(
         for (int p = 1; p < live; ++p) values[n] = Op::combine(values[n], column[p * kept]);
     }
 }
-"""
-
-BLOCK = (
-    Piece(name="warp_reduce", needs=("welford",), text=_WARP_REDUCE),
-    Piece(name="block_reduce", needs=("warp_reduce",), text=_BLOCK_REDUCE),
-)

@@ -1,12 +1,8 @@
-"""Device code of numbers that look random; `ops/table/random.py` says what they are."""
+/// Device code of numbers that look random; `ops/table/random.py` says what they are.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-# Products of 32 bits are written apart, not as one of 64: the compiler then keeps all else in 32
-# bits, and joins the two halves again.
-_PHILOX = """
+//@ philox
+/// Products of 32 bits are written apart, not as one of 64: the compiler then keeps all else in 32
+/// bits, and joins the two halves again.
 // Word 0 to 3 of Philox4x32-10 under the key `seed`, of the counter (offset, block), as a multiple
 // of 2^-24 in [0, 1).
 __device__ __forceinline__ float ws_philox_word(
@@ -31,6 +27,3 @@ __device__ __forceinline__ float ws_philox_word(
 __device__ __forceinline__ float ws_philox(long long index, long long seed, long long offset) {
     return ws_philox_word((unsigned long long)index >> 2, index & 3, seed, offset);
 }
-"""
-
-DRAWS = (Piece(name="philox", text=_PHILOX),)

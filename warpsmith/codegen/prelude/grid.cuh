@@ -1,13 +1,9 @@
-"""Reductions across blocks, within one launch."""
+/// Reductions across blocks, within one launch.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-# Thread 0's atomic operation releases and acquires for the whole team: the barriers before and
-# after it make the other threads' writes and reads part of the chain that it orders. A fence beside
-# it would be a second one.
-_GRID_REDUCE = """
+//@ grid_reduce: block_reduce
+/// Thread 0's atomic operation releases and acquires for the whole team: the barriers before and
+/// after it make the other threads' writes and reads part of the chain that it orders. A fence beside
+/// it would be a second one.
 // Words that move between registers and memory in one access, at the level of the GPU: reads go
 // past L1, which may hold what was there before.
 template <int Bytes> struct ws_relaxed;
@@ -88,6 +84,3 @@ __device__ __forceinline__ bool ws_grid_reduce(
     ws_block_reduce<Op, N, RX, RY, RZ>(values, scratch, bx, by, bz, team);
     return true;
 }
-"""
-
-GRID = (Piece(name="grid_reduce", needs=("block_reduce",), text=_GRID_REDUCE),)

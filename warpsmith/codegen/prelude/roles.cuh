@@ -1,18 +1,13 @@
-"""Roles: which warp this is, how some of a block's warps meet, and how many registers they have."""
+/// Roles: which warp this is, how some of a block's warps meet, and how many registers they have.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_ROLES = """
+//@ roles: elect
 // Number of this warp in a block of one dimension. All lanes read it from one of them, so that
 // ptxas knows that they agree, and that a branch by it is taken by whole warps.
 __device__ __forceinline__ int ws_warp() {
     return __shfl_sync(0xffffffffu, (int)(threadIdx.x / 32), 0);
 }
-"""
 
-_MEET = """
+//@ meet
 // `threads`, a multiple of 32, meet at one of the barriers 1 to 15 of the block.
 __device__ __forceinline__ void ws_meet(int barrier, int threads) {
     asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
@@ -36,9 +31,8 @@ struct ws_role_group {
         return ws_meet_any(barrier, threads, mine);
     }
 };
-"""
 
-_REGISTERS = """
+//@ registers
 // All four warps of a warp group call one of these, once.
 template <int Registers>
 __device__ __forceinline__ void ws_fewer_registers() {
@@ -48,10 +42,3 @@ template <int Registers>
 __device__ __forceinline__ void ws_more_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(Registers) : "memory");
 }
-"""
-
-ROLES = (
-    Piece(name="roles", needs=("elect",), text=_ROLES),
-    Piece(name="meet", text=_MEET),
-    Piece(name="registers", text=_REGISTERS),
-)

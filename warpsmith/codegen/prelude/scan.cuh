@@ -1,10 +1,6 @@
-"""Scans: of a thread's elements, and across the threads of a block."""
+/// Scans: of a thread's elements, and across the threads of a block.
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_SCAN = """
+//@ scan: welford, reduce_ops, block_reduce
 // Lane `lane`'s value.
 template <class T> __device__ __forceinline__ T ws_shuffle(T value, int lane) {
     return __shfl_sync(0xffffffffu, value, lane);
@@ -93,12 +89,11 @@ __device__ __forceinline__ void ws_block_scan(
         running = ws_scanned<Op, Reverse>(running, all);
     }
 }
-"""
 
-# The thread that releases a word has written the states, or has met those that have; who reads a
-# state has acquired its word. Who resets words has counted in all blocks of the row, by atomics
-# that release what they have read and acquire what those before them have.
-_GRID_SCAN = """
+//@ grid_scan: scan, grid_reduce
+/// The thread that releases a word has written the states, or has met those that have; who reads a
+/// state has acquired its word. Who resets words has counted in all blocks of the row, by atomics
+/// that release what they have read and acquire what those before them have.
 // Waits until a block has given what this word stands for.
 __device__ __forceinline__ void ws_await(const unsigned* word) {
     unsigned there;
@@ -173,9 +168,3 @@ __device__ __forceinline__ void ws_grid_scan(
     if (last)
         for (int p = 1 + lane; p < parts; p += lanes) words[p] = 0;
 }
-"""
-
-SCAN = (
-    Piece(name="scan", needs=("welford", "reduce_ops", "block_reduce"), text=_SCAN),
-    Piece(name="grid_scan", needs=("scan", "grid_reduce"), text=_GRID_SCAN),
-)

@@ -1,10 +1,6 @@
-"""Which group a part of the rows of a grouped product belongs to (`ir/groups.py`)."""
+/// Which group a part of the rows of a grouped product belongs to (`ir/groups.py`).
 
-from __future__ import annotations
-
-from warpsmith.codegen.prelude.piece import Piece
-
-_SEARCH = """
+//@ groups
 // Where a group ends, inside the rows, whatever memory says; before the first, and the last, too.
 template <typename I, typename T>
 __device__ __forceinline__ I ws_group_end(const T* ends, I stride, I count, I rows, I group) {
@@ -26,7 +22,3 @@ __device__ __forceinline__ I ws_group(const T* ends, I stride, I count, I rows, 
     }
     return low;
 }
-"""
-
-GROUPS = (Piece(name="groups", text=_SEARCH),)
-"""Prelude pieces of grouped products."""
