@@ -17,8 +17,8 @@ else
 GPU_PYTHON ?= $(PYTHON)
 endif
 
-SOURCES := warpsmith tests examples $(wildcard bench)
-TYPED := warpsmith $(wildcard bench)
+SOURCES := warpsmith pages tests examples $(wildcard bench)
+TYPED := warpsmith pages $(wildcard bench)
 BENCH ?= pointwise reduction compile host
 
 .PHONY: demo test test-all test-browser check gpu bench docs format clean .venv
@@ -54,13 +54,7 @@ bench:
 # Everything in the pages that a command prints, draws or counts.
 docs: $(DEV)
 	$(PYTHON) -m bench.readme
-	$(PYTHON) -m warpsmith.tools.knob_table docs/knobs.md
-	$(PYTHON) -m warpsmith.tools.target_table docs/targets.md
-	$(PYTHON) -m warpsmith.tools.role_tables docs/roles.md
-	$(PYTHON) -m warpsmith.tools.order_table docs/ordering.md
-	$(PYTHON) -m warpsmith.tools.sync_counts docs/ordering.md
-	$(PYTHON) -m warpsmith.tools.timeline_picture ring docs/pictures/ring.svg
-	$(PYTHON) -m warpsmith.tools.timeline_picture roles docs/pictures/roles.svg
+	$(PYTHON) -m pages
 	$(PYTHON) -m tests.support.meetings
 	$(PYTHON) -m tests.support.role_fault_table docs/lessons/roles.md
 

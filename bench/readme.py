@@ -13,7 +13,7 @@ from bench.peers import OWN
 from bench.row import Row, read_rows
 from bench.run import SUITES
 from bench.table import US, by_size, geomean, speedup, tables
-from warpsmith.tools.pages import Section
+from pages.section import Section
 
 PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 

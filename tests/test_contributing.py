@@ -105,9 +105,9 @@ print("all of it works")
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, its tests and the examples, with all recipes carried out."""
+    """The package, its tests, its pages and the examples, with all recipes carried out."""
     root = tmp_path_factory.mktemp("contributed")
-    for folder in ("warpsmith", "examples", "tests"):
+    for folder in ("warpsmith", "pages", "examples", "tests"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", root)
     for steps in recipes().values():

@@ -46,7 +46,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_pages_that_code_cites_are_there() -> None:
-    folders = ("warpsmith", "bench", "tests", "examples")
+    folders = ("warpsmith", "bench", "pages", "tests", "examples")
     cited = {
         name
         for folder in folders
@@ -138,7 +138,7 @@ def test_every_refusal_of_roles_is_listed() -> None:
 
 def test_files_that_pages_name_are_there() -> None:
     """By the end of their paths; lessons speak of their own day."""
-    folders = ("warpsmith", "bench", "tests", "examples")
+    folders = ("warpsmith", "bench", "pages", "tests", "examples")
     files = [str(path) for folder in folders for path in (ROOT / folder).rglob("*.py")]
     missing = [
         f"{page.name}: {name}"

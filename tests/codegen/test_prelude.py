@@ -8,7 +8,6 @@ import re
 import pytest
 
 from warpsmith.codegen.prelude import PIECES, LoadHint, StoreHint, prelude_text
-from warpsmith.codegen.prelude.products import PRODUCTS
 from warpsmith.errors import InternalError
 from warpsmith.kernel.scratch import (
     block_reduce_scratch,
@@ -332,7 +331,7 @@ def test_each_group_of_a_role_has_scratch_of_its_own(
 @pytest.mark.parametrize("row", [32, 64, 128])
 def test_descriptors_in_cuda_are_those_of_layouts(row: int) -> None:
     """The words that `ws_matrix` puts together, for rows that follow each other."""
-    text = next(piece.text for piece in PRODUCTS if piece.name == "matrix")
+    text = PIECES["matrix"].text
     for term in (
         "Row == 128 ? 1 : Row == 64 ? 2 : 3",
         "eight_rows = 8 * Row / 16",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pages.examples import scheduled_roles
 from warpsmith.protocol import walks
-from warpsmith.tools.page_examples import scheduled_roles
 
 PROOF = "  proof       of loops cut to 16 iterations: a block of this launch takes too many steps"
 

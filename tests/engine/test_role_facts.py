@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pages.examples import scheduled_ring, scheduled_roles
 from tests.support.ring_loads import Kind
 from tests.support.role_feeds import Feed
 from tests.support.role_groups import sliced
 from warpsmith import FusionDefinition, ParallelType
 from warpsmith.engine.role_facts import RingRow, RoleRow, ring_line, role_line
-from warpsmith.tools.page_examples import scheduled_ring, scheduled_roles
 
 SILENT = ("  role", "  ring")
 

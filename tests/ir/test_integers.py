@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from warpsmith.ir import integers
+from warpsmith.ir.bounds import lower_bound, upper_bound
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
@@ -100,7 +101,7 @@ def test_value_is_kept(pair: Pair, at: dict[str, int]) -> None:
 @ONE_RUN
 @given(EXPRESSIONS, values())
 def test_bounds_hold(pair: Pair, at: dict[str, int]) -> None:
-    assert integers.lower_bound(pair.expr) <= pair.meaning(at) <= integers.upper_bound(pair.expr)
+    assert lower_bound(pair.expr) <= pair.meaning(at) <= upper_bound(pair.expr)
 
 
 @ONE_RUN

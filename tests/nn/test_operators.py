@@ -15,6 +15,7 @@ from tests.support.gradients import drawn, tuple_of, with_gradients
 from warpsmith import knobs, nn
 from warpsmith.errors import WarpsmithError
 from warpsmith.nn import calls, functional, modes, operators
+from warpsmith.nn.softmaxes import SOFTMAX
 
 ROW = (16,)
 SEED = torch.tensor([2**62 + 1])
@@ -86,7 +87,7 @@ def test_a_compiled_module_learns() -> None:
     [
         (operators.norm, (None, True, True, None, 1, 1e-5, True, torch.float32, 0.0)),
         (operators.norm, (True, True, None, SEED, 1, 1e-5, False, torch.bfloat16, 0.3)),
-        (operators.softmax, (1, True, torch.float32)),
+        (SOFTMAX.operator, (1, True, torch.float32, torch.float32)),
     ],
     ids=["layer_norm", "dropout_add_rms_norm", "log_softmax"],
 )
@@ -115,8 +116,8 @@ def test_gradients_are_operators_that_keep_the_rules() -> None:
     ):
         outcome = torch.library.opcheck(operators.norm_gradient, (*given, *kinds))
         assert set(outcome.values()) == {"SUCCESS"}
-    softmax = (dy, x, 0, True, torch.float32)
-    assert set(torch.library.opcheck(operators.softmax_gradient, softmax).values()) == {"SUCCESS"}
+    softmax = (dy, x, 0, True, torch.float32, torch.bfloat16)
+    assert set(torch.library.opcheck(SOFTMAX.gradient_operator, softmax).values()) == {"SUCCESS"}
 
 
 def test_tracers_see_operators() -> None:
@@ -172,7 +173,9 @@ def test_a_second_gradient_is_refused(compiled: bool) -> None:
         operators.norm(x, None, weight, None, None, 1, 1e-5, True, torch.float32, 0.0)[0]
         if compiled
         else functional.layer_norm(x, ROW, weight),
-        operators.softmax(x, 1, False, torch.float32) if compiled else functional.softmax(x, 1),
+        SOFTMAX.operator(x, 1, False, torch.float32, torch.float32)
+        if compiled
+        else functional.softmax(x, 1),
     ):
         (dx,) = torch.autograd.grad(result.square().sum(), x, create_graph=True)
         with pytest.raises(WarpsmithError, match="WS0363.*cannot be differentiated again"):

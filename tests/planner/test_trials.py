@@ -6,171 +6,38 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import pytest
 
 import warpsmith
 from tests.programs.generate import enlarged, generate
-from tests.programs.judge import judged, plan_only, uncompiled
-from tests.programs.meaning import Meaning
-from tests.programs.values import perhaps_stored
+from tests.programs.judge import plan_only, uncompiled
+from tests.support.storable import (
+    CASES,
+    Body,
+    both_ways,
+    empty,
+    from_two_sides,
+    gradients,
+    gradients_both_ways,
+    residual,
+    turned_by_angles,
+    turned_in_16_bits,
+)
 from warpsmith import DataType, ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
-from warpsmith.engine.plan import prepare
 from warpsmith.engine.planned import NoKernelError
 from warpsmith.errors import KernelRefusal, PlanWarning, WarpsmithError
-from warpsmith.ir.fusion import Fusion
-from warpsmith.planner import divided, trials
+from warpsmith.planner import trials
 from warpsmith.planner.cuts import cuts
 from warpsmith.planner.decided import NOTHING, Decided
-from warpsmith.planner.plan import cut
 from warpsmith.planner.prices import Prices
 from warpsmith.planner.segment import Unfit
 from warpsmith.schedulers.price import kernel_us, traffic_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H100, H200
-
-BFLOAT = ml_dtypes.bfloat16
-Body = Callable[..., Any]
-
-
-def two_sums(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Rows and columns of what four tensors make."""
-    total = a + b + c + d
-    return ops.sum(total, 0), ops.sum(total, 1)
-
-
-def centred(a: Any, b: Any, c: Any, d: Any) -> Any:
-    """Rows that no kernel keeps where they are long."""
-    total = a + b + c + d
-    return total - ops.mean(total, -1, keepdim=True)
-
-
-def turned_by_angles(x: Any, places: Any, speeds: Any) -> Any:
-    angles = ops.reshape(places, [-1, 1]) * ops.reshape(speeds, [1, -1])
-    return x * ops.cos(angles) + x * ops.sin(angles)
-
-
-def turned_in_16_bits(x: Any, y: Any, places: Any, speeds: Any) -> Any:
-    """Tables of 16 bits, each of which two tensors are multiplied with in Float."""
-    angles = ops.reshape(places, [-1, 1]) * ops.reshape(speeds, [1, -1])
-    tables = [ops.cast(made(angles), DataType.BFloat16) for made in (ops.cos, ops.sin)]
-    return tuple(x * tables[0] + x * tables[1] for x in (x, y))
-
-
-def weighted(x: Any, y: Any) -> Any:
-    """A softmax that is the same for all of a dimension that it lacks."""
-    power = ops.exp(x - ops.max(x, -1, keepdim=True))
-    return ops.broadcast(power / ops.sum(power, -1, keepdim=True), [False, True, False]) * y
-
-
-def both_ways(x: Any) -> Any:
-    return x + 1, ops.permute(x * 2, [1, 0]) + 0
-
-
-def from_two_sides(x: Any, y: Any) -> Any:
-    """Two tensors that lie along two other dimensions than the result."""
-    return ops.permute(x, [2, 0, 1]) + ops.permute(y, [0, 2, 1]) + 0
-
-
-def gradients(d: Any, gate: Any, up: Any) -> Any:
-    """Of the halves of a gated unit."""
-    share = ops.sigmoid(gate)
-    return d * up * (share * (1 + gate * (1 - share))), d * gate * share
-
-
-def gradients_both_ways(d: Any, gate: Any, up: Any) -> Any:
-    found = gradients(d, gate, up)
-    return *found, *(ops.permute(each, [1, 0]) + 0 for each in found)
-
-
-def residual(x: Any, y: Any, w: Any) -> Any:
-    """Two tensors that two kernels read, or one of them writes, and the other reads one."""
-    total = x + y
-    return ops.sum(total * w, 0), ops.sum(total, 1)
-
-
-def norm_and_mask(ids: Any, table: Any, w: Any, count: Any, weight: Any) -> Any:
-    """A norm that keeps what its gradient needs, beside a mask that no kernel computes at once: two
-    of its dimensions come from one. A product reads the norm.
-    """
-    x = ops.embedding(ids, table)
-    scale = ops.rsqrt(ops.mean(x * x, -1, keepdim=True) + 1e-6)
-    places = count * 2
-    mask = ops.reshape(places, [-1, 1]) >= ops.reshape(places, [1, -1])
-    normed = ops.cast(x * scale * w, x.dtype)
-    return x, scale, normed, mask, ops.linear(normed, weight)
-
-
-def bias_by_distance(table: Any, here: Any, there: Any, lasts: Any) -> Any:
-    """What heads add for a distance, `[queries, keys, heads]`, masks, and what they leave of it."""
-    queries, keys = ops.reshape(here + 1, [-1, 1]), ops.reshape(there + 1, [1, -1])
-    far = ops.neg(ops.minimum(keys - queries, 0))
-    large = 16 + ops.cast(ops.log(ops.cast(far, DataType.Float) / 16) * 8, DataType.Int)
-    bias = ops.embedding(ops.where(far < 16, far, ops.minimum(large, 31)), table)
-    seen = ops.reshape(keys + 2, [1, 1, 1, -1]) <= ops.reshape(lasts * 2, [-1, 1, 1, 1])
-    heads = ops.permute(bias, [2, 0, 1])
-    return bias, seen, ops.where(seen, ops.broadcast(heads, [True, False, False, False]), -1.0)
-
-
-def empty(*shapes: tuple[int, ...]) -> list[np.ndarray]:
-    return [np.empty(shape, BFLOAT) for shape in shapes]
-
-
-FOUR = [(4096, 4096)] * 4
-CASES: dict[str, tuple[Body, list[np.ndarray], list[tuple[str, int, int]]]] = {
-    "several tensors are read once": (
-        two_sums,
-        empty(*FOUR),
-        [("reduction", 4, 2), ("reduction", 1, 1)],
-    ),
-    "so for rows that no kernel keeps": (
-        centred,
-        empty(*[(16, 1 << 21)] * 4),
-        [("reduction", 4, 2), ("pointwise", 2, 1)],
-    ),
-    "tables are made before they are broadcast": (
-        turned_by_angles,
-        empty((8, 32, 2048, 128), (2048,), (128,)),
-        [("pointwise", 2, 2), ("pointwise", 3, 1)],
-    ),
-    "so are rows that are reduced": (
-        weighted,
-        empty((64, 4096), (64, 64, 4096)),
-        [("inner_persistent", 1, 1), ("pointwise", 2, 1)],
-    ),
-    "a result across the others has its kernel": (
-        both_ways,
-        empty((4096, 4096)),
-        [("pointwise", 1, 1), ("pointwise", 1, 1)],
-    ),
-    "a norm is one kernel, whatever is beside it": (
-        norm_and_mask,
-        [
-            np.zeros((2, 2048), np.int64),
-            *empty((32000, 4096), (4096,), (2048,), (64, 4096)),
-        ],
-        [
-            ("inner_persistent", 3, 3),
-            ("pointwise", 1, 2),
-            ("pointwise", 2, 1),
-            ("matmul", 2, 1),
-        ],
-    ),
-    "so has one of many elements, among many that could be stored": (
-        bias_by_distance,
-        [*empty((32, 32)), *(np.zeros(n, np.int64) for n in (2048, 2048, 2))],
-        [("pointwise", 3, 1), ("pointwise", 3, 2)],
-    ),
-    "several across the others have theirs": (
-        gradients_both_ways,
-        empty(*[(4096, 14336)] * 3),
-        [("pointwise", 3, 2), ("pointwise", 3, 2)],
-    ),
-}
 
 
 def called(program: Body, *arrays: np.ndarray) -> CallPlan:
@@ -319,19 +186,6 @@ def test_what_fails_without_a_trial_ends_the_call(monkeypatch: pytest.MonkeyPatc
         called(both_ways, *empty((4096, 4096)))
 
 
-@pytest.fixture
-def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
-    """Whatever may be stored is, and whatever may be apart; what was decided, by call."""
-    found: list[Decided] = []
-    faster = trials.faster
-    monkeypatch.setattr(trials, "WORTH", 0.0)
-    monkeypatch.setattr(trials._Stores, "saved_us", lambda self, number: 1.0)
-    monkeypatch.setattr(divided, "_may_be_faster", lambda *given: (True, True))
-    monkeypatch.setattr(trials, "_is_scattered", lambda planned, problem: True)
-    monkeypatch.setattr(engine, "faster", lambda *given: found.append(faster(*given)) or found[-1])
-    return found
-
-
 def test_stores_across_take_as_long_as_they_were_timed(structural: Callable[..., CallPlan]) -> None:
     """Of both gradients on an H100: 3,400 us each both ways, and 243 as they lie."""
     both = structural(gradients_both_ways, *empty(*[(4096, 14336)] * 3))
@@ -379,41 +233,6 @@ def test_sectors_that_the_l2_forgets_before_they_are_read_again_come_from_memory
     assert again(2048) == 15 * 2 * 32 * 1024 * 2048
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_results_are_right(name: str, everything_tried: list[Decided]) -> None:
-    program, arrays, _ = CASES[name]
-    random = np.random.default_rng(3)
-    drawn = ((random.standard_normal([min(n, 24) for n in a.shape]), a.dtype) for a in arrays)
-    small = [
-        (numbers if dtype == BFLOAT else np.abs(numbers)).astype(dtype) for numbers, dtype in drawn
-    ]
-    with warpsmith.knobs.scope(device="sim"):
-        got = warpsmith.fuse(program)(*small)
-    with warpsmith.knobs.scope(device="reference"):
-        exact = (a.astype(np.float64) if a.dtype == BFLOAT else a for a in small)
-        want = warpsmith.fuse(program)(*exact)
-    assert everything_tried[0] != NOTHING
-    several = isinstance(got, tuple)
-    for ours, true in zip(got if several else [got], want if several else [want], strict=True):
-        peak = float(np.abs(true).max())
-        np.testing.assert_allclose(np.asarray(ours, np.float64), true, atol=0.02 * peak)
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("block", range(6))
-def test_random_programs_are_right_whatever_is_stored(
-    block: int, everything_tried: list[Decided], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is stored is rounded as its user knows it, in programs of one kernel too."""
-    from tests.programs.run import program_of
-
-    monkeypatch.setattr(Meaning, "_perhaps_stored", lambda self, value: perhaps_stored(value))
-    for seed in range(30000 + 5 * block, 30005 + 5 * block):
-        verdict = judged(program_of(seed, "sim"), "sim")
-        assert verdict.kind in ("passed", "skipped"), f"seed {seed}: {verdict.message}"
-    assert any(decided != NOTHING for decided in everything_tried)
-
-
 @pytest.mark.few(1)
 @pytest.mark.parametrize("block", range(6))
 def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,75 +262,6 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
         except WarpsmithError:
             continue  # some have no meaning
     assert changed < asked > 5
-
-
-def spread(x: Any) -> tuple[Any, ...]:
-    both = ops.var(x, [1])
-    return ops.transpose(x, 0, 1), ops.sum(both, [0]), both
-
-
-def both_of_one_operation(x: Any) -> tuple[Any, ...]:
-    return ops.welford(x, [0, 1])
-
-
-def spread_at_other_places(x: Any) -> tuple[Any, ...]:
-    both = ops.var(x, [1])
-    return ops.sum(both, [0]), ops.take_along_axis(both, ops.iota(8, fusion=Fusion.of(x)), 0)
-
-
-def centred_by_both(x: Any) -> tuple[Any, ...]:
-    """Of rows, whose sums two kernels need that go another way."""
-    rows = ops.sum(x, [1])
-    far = x - ops.broadcast(rows / ops.sum(rows, [0]), [False, True])
-    return ops.sum(far, [0]), far * ops.broadcast(rows, [False, True])
-
-
-def multiplied_and_stacked(x: Any) -> tuple[Any, ...]:
-    """The Float value is read by the rows, and as it is stored by what is stacked."""
-    less = ops.neg(x)
-    far = ops.tanh(less)
-    parts = ops.exp(far - ops.max(far, -1, keepdim=True))
-    shares = parts / ops.sum(parts, -1, keepdim=True)
-    product = ops.matmul(far, ops.matmul(ops.transpose(x, 0, 1), x))
-    return ops.stack([x, less], 0), ops.where(product > 0, far, x), less, ops.mean(shares, [1])
-
-
-@pytest.mark.parametrize("kind", [BFLOAT, np.float32])
-@pytest.mark.parametrize(
-    "program",
-    [
-        spread,
-        both_of_one_operation,
-        spread_at_other_places,
-        centred_by_both,
-        multiplied_and_stacked,
-    ],
-)
-def test_no_kernel_reads_what_it_writes_and_none_writes_what_another_does(
-    program: Body, kind: Any
-) -> None:
-    """The Float value of a result of 16 bits is another tensor, which is stored as that result. A
-    kernel that widened what it wrote had operations that waited for each other, and no end.
-    """
-    fusion = prepare(warpsmith.fuse(program).lower(np.empty((64, 32), kind)).fusion)
-    for number in [tensor.number for tensor in fusion.computed]:
-        for stored in ("kept", "alone"):
-            decided = Decided(**{stored: frozenset({number})})
-            written: set[str] = set()
-            for segment in cut(fusion, decided=decided, target=H200):
-                outputs = set(segment.outputs)
-                assert outputs.isdisjoint({*segment.inputs, *written}), (stored, number)
-                segment.share.draft()
-                written |= outputs
-            assert written >= {output.value.name for output in fusion.outputs}
-
-
-def test_what_is_empty_is_joined_with_nothing_else() -> None:
-    """A grid of no blocks would leave a dropout's mask unwritten, beside a product of nothing."""
-    from tests.programs.run import program_of
-
-    verdict = judged(program_of(261510722, "sim"), "sim")
-    assert verdict.kind == "passed", verdict.message
 
 
 def test_explain_prices_no_kernel_that_would_wait_for_itself(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pages.examples import scheduled_roles
 from tests.support.faulty_roles import FAULTS, numbers, run, verified
 from warpsmith import knobs
 from warpsmith.engine.compiled import CompiledKernel
@@ -16,7 +17,6 @@ from warpsmith.engine.executable import Executable
 from warpsmith.engine.watched import described
 from warpsmith.kernel.waits import wait_sites
 from warpsmith.runtime.watchdog import Record
-from warpsmith.tools.page_examples import scheduled_roles
 
 
 def watched() -> CompiledKernel:

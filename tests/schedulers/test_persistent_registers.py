@@ -23,8 +23,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import Knobs
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rewrite import rewrite
-from warpsmith.schedulers.rows.once import MOST_ELEMENTS
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.registers import MOST_ELEMENTS
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pages.examples import SHAPE, scheduled_roles
 from tests.support.faulty_rings import put_wrong
 from warpsmith import knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.verification import Verification
-from warpsmith.tools.page_examples import SHAPE, scheduled_roles
 
 SECONDS = 1.0
 """That a wait may take."""

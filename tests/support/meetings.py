@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from pages.section import Section
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.meeting_runs import mutants, planned
-from warpsmith.tools.pages import Section
 
 PAGE = Path(__file__).parents[2] / "docs" / "lessons" / "ordering-minimal.md"
 SECTION = Section.of("kernels", "tests.support.meetings")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pages.section import Section
 from tests.protocol.edits import counting
 from tests.protocol.test_wrong import WRONG
 from tests.support.role_fault_kernels import (
@@ -25,7 +26,6 @@ from tests.support.role_fault_more import MORE
 from tests.support.role_fault_texts import Text
 from tests.support.role_faults import Fault, Harmless
 from warpsmith.kernel.rings import ArriveByWarp, Await, FenceProxy
-from warpsmith.tools.pages import Section
 
 FAULTS: Mapping[str, Fault] = {**MORE, **KNOWN}
 

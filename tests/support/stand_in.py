@@ -241,3 +241,8 @@ def random_call(seed: int) -> tuple[Executable, list[Any]]:
     drawn = space["inputs"]
     given = [judge._on_device(x, torch, "cpu") if hasattr(x, "ctypes") else x for x in drawn]
     return space["fd"]._ready(False), given
+
+
+def taken_by_c(made: Any, *args: Any) -> bool:
+    """Whether the launcher in C takes such a call of a fused function."""
+    return made._shortcut.launch(args) is not NotImplemented

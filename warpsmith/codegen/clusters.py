@@ -5,7 +5,6 @@ from __future__ import annotations
 from warpsmith.codegen.teams import Team
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
-from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
@@ -133,4 +132,4 @@ def _place(buffer: Buffer, index: Expr, value: ValueText) -> str:
         raise InternalError(
             f"{buffer.name} is not in shared memory, and other blocks cannot reach it"
         )
-    return buffer.name if index == integers.ZERO else f"{buffer.name} + {value.operand(index)}"
+    return value.address(buffer, index)

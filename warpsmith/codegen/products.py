@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from warpsmith.codegen.teams import Team, together
-from warpsmith.codegen.values import ValueText, is_scalar
+from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.products import (
     AwaitProducts,
@@ -56,19 +55,19 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             piece = f"mma_{atom.name}"
             value.pieces.add(piece)
             places = (
-                _place(sums, index, value),
-                *(_place(s.buffer, s.index, value) for s in (a, b)),
+                value.address(sums, index),
+                *(value.address(s.buffer, s.index) for s in (a, b)),
             )
             return [f"ws_{piece}({', '.join(places)});"]
         case LoadMatrix(target=target, target_index=to, source=source, source_index=index):
             moved = statement.matrices
             piece = f"load_matrix_{moved.count}{'_t' * moved.transposed}"
             value.pieces.add(piece)
-            return [f"ws_{piece}({_place(target, to, value)}, {_place(source, index, value)});"]
+            return [f"ws_{piece}({value.address(target, to)}, {value.address(source, index)});"]
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
             value.pieces.add("store_matrix")
             _check_matrix(target)
-            row, elements = _place(target, to, value), _place(source, index, value)
+            row, elements = value.address(target, to), value.address(source, index)
             return [f"ws_store_matrix({row}, {elements});"]
     raise InternalError(f"{type(statement).__name__} is no statement about products")
 
@@ -86,9 +85,9 @@ def _multiply(product: Multiply, value: ValueText) -> str:
         raise _no_atom(a.buffer, b.buffer, sums)
     name = f"multiply_{atom.name}_{product.columns}{_ways(product)}"
     value.pieces.add(name)
-    place = _place(sums, product.index, value)
+    place = value.address(sums, product.index)
     if isinstance(a, MatrixRegisters):
-        left = _place(a.buffer, a.index, value)
+        left = value.address(a.buffer, a.index)
     else:
         left = _matrix(a, value)
     right = _matrix(b, value)
@@ -138,9 +137,3 @@ def _matrix(tile: MatrixTile, value: ValueText) -> str:
         return f"ws_matrix<{found.swizzle}>{start}"
     value.pieces.add("matrix_across")
     return f"ws_matrix_across<{found.swizzle}, {found.leading}, {found.stride}>{start}"
-
-
-def _place(buffer: Buffer, index: Expr, value: ValueText) -> str:
-    if is_scalar(buffer):
-        return f"&{buffer.name}"
-    return buffer.name if index == integers.ZERO else f"{buffer.name} + {value.operand(index)}"

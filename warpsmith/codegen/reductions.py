@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from warpsmith.codegen.carries import CarryTexts
+from collections.abc import Sequence
+
+from warpsmith.codegen.carries import CarryTexts, StateText
 from warpsmith.codegen.lines import block, each_lane
 from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
+from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordBatch, WelfordStep
 from warpsmith.kernel.scratch import block_reduce_scratch, state_room
 
@@ -125,14 +128,7 @@ class ReductionText:
             team = team.whole
         state = self.carries(reduce.carry)
         kind = state.kind
-        name = f"r{self._temporaries}"
-        self._temporaries += 1
-        places = [
-            (held, value.place(buffer, reduce.index, "k"))
-            for held, buffer in zip(state.of(f"{name}[k]"), reduce.buffers, strict=True)
-        ]
-        packed = "{ " + " ".join(f"{v} = {b};" for v, b in places) + " }"
-        unpacked = "{ " + " ".join(f"{b} = {v};" for v, b in places) + " }"
+        name, packed, unpacked = self._packed(state, reduce.buffers, reduce.index)
         template = f"{state.join}, {reduce.elements}, " + ", ".join(
             "true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES
         )
@@ -159,12 +155,7 @@ class ReductionText:
         value, state = self._value, self.carries(scan.carry)
         value.pieces.add("scan" if scan.block_number is None else "grid_scan")
         value.pieces |= team.pieces if team.place else set()
-        name = f"r{self._temporaries}"
-        self._temporaries += 1
-        pairs = [
-            (held, value.place(buffer, scan.index, "k"))
-            for held, buffer in zip(state.of(f"{name}[k]"), scan.buffers, strict=True)
-        ]
+        name, packed, unpacked = self._packed(state, scan.buffers, scan.index)
         running = [value.place(buffer, scan.state_index) for buffer in scan.states]
         carried = list(zip(state.of("running"), running, strict=True))
         start = f"{{{', '.join(running)}}}" if state.members != ("",) else running[0]
@@ -196,14 +187,28 @@ class ReductionText:
         return block(
             [
                 f"{state.kind} {name}[{scan.elements}];",
-                *each_lane(scan.elements, "{ " + " ".join(f"{v} = {b};" for v, b in pairs) + " }"),
+                *each_lane(scan.elements, packed),
                 f"{state.kind} running = {start};",
                 call,
                 *across,
-                *each_lane(scan.elements, "{ " + " ".join(f"{b} = {v};" for v, b in pairs) + " }"),
+                *each_lane(scan.elements, unpacked),
                 " ".join(f"{place} = {held};" for held, place in carried),
             ]
         )
+
+    def _packed(
+        self, state: StateText, buffers: Sequence[Buffer], index: Expr
+    ) -> tuple[str, str, str]:
+        """A new name of states, and for each element `k` what packs values into it, and back."""
+        name = f"r{self._temporaries}"
+        self._temporaries += 1
+        places = [
+            (held, self._value.place(buffer, index, "k"))
+            for held, buffer in zip(state.of(f"{name}[k]"), buffers, strict=True)
+        ]
+        packed = " ".join(f"{held} = {place};" for held, place in places)
+        unpacked = " ".join(f"{place} = {held};" for held, place in places)
+        return name, f"{{ {packed} }}", f"{{ {unpacked} }}"
 
     def _scratch(self, reduce: Reduce, team: Team) -> str:
         """Where the group's part of the scratch starts, and in it what is fresh."""

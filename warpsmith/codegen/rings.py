@@ -134,9 +134,7 @@ class RingText:
 
     def _barrier(self, barrier: Buffer, stage: Expr) -> str:
         self._value.pieces.add("barrier")
-        if stage == integers.ZERO:
-            return barrier.name
-        return f"{barrier.name} + {self._value.operand(stage)}"
+        return self._value.address(barrier, stage)
 
     def _init(self, statement: InitBarriers) -> list[str]:
         self._value.pieces |= {"barrier", "elect"}

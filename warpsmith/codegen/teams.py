@@ -73,10 +73,6 @@ def group_of(agent: Agent, value: ValueText) -> Team:
             f"not all among the {BARRIERS} of a block"
         )
     x, y, z = (_int(value, extent) for extent in agent.group_block)
-    places = ", ".join(
-        "0" if extent == integers.ONE else f"(int){kind.name}"
-        for kind, extent in zip(BLOCK_TYPES, agent.group_block, strict=True)
-    )
     barrier = f"{agent.barrier} + group" if agent.groups > 1 else str(agent.barrier)
     threads = _int(value, integers.mul(agent.group_warps, WARP))
     meets = agent.barrier > 0
@@ -87,7 +83,7 @@ def group_of(agent: Agent, value: ValueText) -> Team:
         extents=agent.group_block,
         dims=(x, y, z),
         meeting="__syncwarp();" if agent.is_warp else meeting,
-        place=f"ws_role_group{{{places}, {barrier}, {threads}}}" if meets else "",
+        place=_place(agent.group_block, barrier, threads) if meets else "",
         pieces=frozenset({"meet"}),
         group="group" if agent.groups > 1 else "",
         groups=agent.groups,
@@ -106,10 +102,6 @@ def _whole_role(agent: Agent, value: ValueText) -> Team:
     ]
     if beside or agent.groups_along is BLOCK_TYPES[0]:
         raise InternalError(f"the threads of {agent.name} do not follow each other along x")
-    places = ", ".join(
-        "0" if extent == integers.ONE else f"(int){kind.name}"
-        for kind, extent in zip(BLOCK_TYPES, agent.block, strict=True)
-    )
     threads = _int(value, agent.threads)
     return Team(
         thread=f"(thread + group * {_int(value, agent.group_threads)})",
@@ -117,9 +109,18 @@ def _whole_role(agent: Agent, value: ValueText) -> Team:
         extents=agent.block,
         dims=(x, y, z),
         meeting=f"ws_meet({agent.common}, {threads});",
-        place=f"ws_role_group{{{places}, {agent.common}, {threads}}}",
+        place=_place(agent.block, str(agent.common), threads),
         pieces=frozenset({"meet"}),
     )
+
+
+def _place(block: tuple[Expr, ...], barrier: str, threads: str) -> str:
+    """What reductions are told of threads that meet at a barrier."""
+    places = ", ".join(
+        "0" if extent == integers.ONE else f"(int){kind.name}"
+        for kind, extent in zip(BLOCK_TYPES, block, strict=True)
+    )
+    return f"ws_role_group{{{places}, {barrier}, {threads}}}"
 
 
 def together(team: Team | None, statement: Statement) -> Team:

@@ -30,6 +30,18 @@ STORAGE = {
 _INTEGER_TEXT = {"mul": " * ", "xor": " ^ ", "logical_and": " && ", "logical_or": " || "}
 _COMPARE_TEXT = {"lt": "<", "le": "<=", "eq": "=="}
 
+_OF_INDICES = {"group": "groups", "group_end": "groups", **dict.fromkeys(CHECKS, "places")}
+"""Functions of the prelude for every type of indices, with their pieces."""
+
+_OF_VALUES = {
+    **dict.fromkeys(SEARCHES, "searches"),
+    "divide_full": "divide_full",
+    "philox_word": "philox",
+    "exp_near": "exp_near",
+    "one_plus_tanh": "tanh",
+}
+"""Functions of the prelude, with their pieces."""
+
 
 def is_scalar(buffer: Buffer) -> bool:
     """Whether the buffer is one element in registers."""
@@ -87,23 +99,25 @@ class ValueText:
         offset = "" if index == integers.ZERO else f"{self(index)} + "
         return f"{buffer.name}[{offset}{lane}]"
 
+    def address(self, buffer: Buffer, index: Expr) -> str:
+        """Where an element is, as C++ text."""
+        if is_scalar(buffer):
+            return f"&{buffer.name}"
+        return buffer.name if index == integers.ZERO else f"{buffer.name} + {self.operand(index)}"
+
     def operand(self, expr: Expr) -> str:
         """`expr` in parentheses unless it is a name or a number."""
         text = self(expr)
         return text if text.isidentifier() or text.isdigit() else f"({text})"
 
     def _apply(self, expr: Apply) -> str:
-        if expr.op in ("group", "group_end"):
-            self.pieces.add("groups")
+        if expr.op in _OF_INDICES:
+            self.pieces.add(_OF_INDICES[expr.op])
             kind = self.type_name(DataType.Index)
             return f"ws_{expr.op}<{kind}>({', '.join(map(self, expr.args))})"
-        if expr.op in SEARCHES:
-            self.pieces.add("searches")
+        if expr.op in _OF_VALUES:
+            self.pieces.add(_OF_VALUES[expr.op])
             return f"ws_{expr.op}({', '.join(map(self, expr.args))})"
-        if expr.op in CHECKS:
-            self.pieces.add("places")
-            kind = self.type_name(DataType.Index)
-            return f"ws_{expr.op}<{kind}>({', '.join(map(self, expr.args))})"
         if expr.op == "cast":
             return self.cast(self(expr.args[0]), expr.args[0].dtype, expr.dtype)
         first = expr.args[0]
@@ -114,18 +128,6 @@ class ValueText:
         if expr.op == "where":
             condition, chosen, other = map(self.operand, expr.args)
             return f"{condition} ? {chosen} : {other}"
-        if expr.op == "divide_full":
-            self.pieces.add("divide_full")
-            return f"ws_divide_full({', '.join(map(self, expr.args))})"
-        if expr.op == "philox_word":
-            self.pieces.add("philox")
-            return f"ws_philox_word({', '.join(map(self, expr.args))})"
-        if expr.op == "exp_near":
-            self.pieces.add("exp_near")
-            return f"ws_exp_near({self(first)})"
-        if expr.op == "one_plus_tanh":
-            self.pieces.add("tanh")
-            return f"ws_one_plus_tanh({self(first)})"
         op = TABLE[expr.op]
         self.pieces.update(op.pieces)
         dtype = expr.args[op.conditions].dtype

@@ -14,6 +14,7 @@ from warpsmith.callers import Line
 from warpsmith.errors import ArgumentError
 from warpsmith.ir import integers
 from warpsmith.ir.arithmetic import convert
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan, tensor_inputs
@@ -54,47 +55,39 @@ class Agreement:
                 return
             left, right = evaluate(self.left, numbers), evaluate(self.right, numbers)
         except ZeroDivisionError:
-            raise ArgumentError(
-                f"an extent that must not be 0 is 0: {self.reason}",
+            raise self._broken(
+                "an extent that must not be 0 is 0",
                 code="WS0313",
                 remedy="pass arrays that have elements",
-                line=self.line,
             ) from None
-        if self.asks == ">=":
-            if left < right:
-                raise ArgumentError(
-                    f"{self._text(self.left)} is {left}, and must be {right} or more: "
-                    f"{self.reason}",
-                    code="WS0318",
-                    remedy="pass numbers and arrays that make it so",
-                    line=self.line,
-                )
-            return
-        if self.asks == "%":
-            if right == 0:
-                raise ArgumentError(
-                    f"{self._text(self.right)} is 0, and must not be: {self.reason}",
-                    code="WS0316",
-                    remedy="pass arrays that have elements",
-                    line=self.line,
-                )
-            if left % right == 0:
-                return
-            raise ArgumentError(
-                f"{self._text(self.left)} is {left}, and must be a multiple of {right}: "
-                f"{self.reason}",
+        if self.asks == ">=" and left < right:
+            raise self._broken(
+                f"{self._text(self.left)} is {left}, and must be {right} or more",
+                code="WS0318",
+                remedy="pass numbers and arrays that make it so",
+            )
+        if self.asks == "%" and right == 0:
+            raise self._broken(
+                f"{self._text(self.right)} is 0, and must not be",
+                code="WS0316",
+                remedy="pass arrays that have elements",
+            )
+        if self.asks == "%" and left % right:
+            raise self._broken(
+                f"{self._text(self.left)} is {left}, and must be a multiple of {right}",
                 code="WS0311",
                 remedy="pass arrays of fitting shapes",
-                line=self.line,
             )
-        if left != right:
-            raise ArgumentError(
+        if self.asks == "==" and left != right:
+            raise self._broken(
                 f"{self._text(self.left)} is {left} and {self._text(self.right)} is {right}, "
-                f"and they must be equal: {self.reason}",
+                "and they must be equal",
                 code="WS0312",
                 remedy="pass arrays of fitting shapes; only extents defined as 1 are broadcast",
-                line=self.line,
             )
+
+    def _broken(self, what: str, *, code: str, remedy: str) -> ArgumentError:
+        return ArgumentError(f"{what}: {self.reason}", code=code, remedy=remedy, line=self.line)
 
     def _text(self, expr: Expr) -> str:
         if isinstance(expr, Const):
@@ -280,14 +273,14 @@ def _factors(operation: Operation) -> Iterator[Demand]:
     for output in operation.outputs:
         loops = output.transforms[len(shaping(output)) :]
         for made in loops:
-            if isinstance(made, Split) and integers.lower_bound(made.factor) < 1:
+            if isinstance(made, Split) and lower_bound(made.factor) < 1:
                 reason = f"a loop of {output.name} is split by it"
                 yield made.factor, integers.ONE, reason, ">=", None
 
 
 def _not_negative(extents: Iterable[Expr], reason: str) -> Iterator[Demand]:
     for extent in extents:
-        if integers.lower_bound(extent) < 0:
+        if lower_bound(extent) < 0:
             yield extent, integers.ZERO, reason, ">=", None
 
 

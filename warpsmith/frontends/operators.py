@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from warpsmith import ops
@@ -15,104 +15,52 @@ from warpsmith.ops.values import as_value as as_operand
 TensorT = TypeVar("TensorT", bound=TensorView)
 
 
+def _binary(name: str) -> Callable[[Operators[TensorT], Operand], TensorT]:
+    """An operator whose first operand is the tensor."""
+
+    def apply(self: Operators[TensorT], other: Operand) -> TensorT:
+        return self._apply(name, self, other)
+
+    return apply
+
+
+def _reflected(name: str) -> Callable[[Operators[TensorT], Operand], TensorT]:
+    """An operator whose second operand is the tensor."""
+
+    def apply(self: Operators[TensorT], other: Operand) -> TensorT:
+        return self._apply(name, other, self)
+
+    return apply
+
+
+def _unary(name: str) -> Callable[[Operators[TensorT]], TensorT]:
+    def apply(self: Operators[TensorT]) -> TensorT:
+        return self._apply(name, self)
+
+    return apply
+
+
 class Operators(Generic[TensorT]):
     """Operators by PyTorch's rules. `==` and `!=` come with the classes that mix this in."""
 
     __slots__ = ()
     __array_ufunc__ = None  # NumPy's arrays leave the operation to us, whose error is clearer
 
-    def __add__(self, other: Operand) -> TensorT:
-        return self._apply("add", self, other)
-
-    def __radd__(self, other: Operand) -> TensorT:
-        return self._apply("add", other, self)
-
-    def __sub__(self, other: Operand) -> TensorT:
-        return self._apply("sub", self, other)
-
-    def __rsub__(self, other: Operand) -> TensorT:
-        return self._apply("sub", other, self)
-
-    def __mul__(self, other: Operand) -> TensorT:
-        return self._apply("mul", self, other)
-
-    def __rmul__(self, other: Operand) -> TensorT:
-        return self._apply("mul", other, self)
-
-    def __truediv__(self, other: Operand) -> TensorT:
-        return self._apply("truediv", self, other)
-
-    def __rtruediv__(self, other: Operand) -> TensorT:
-        return self._apply("truediv", other, self)
-
-    def __floordiv__(self, other: Operand) -> TensorT:
-        return self._apply("floor_divide", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> TensorT:
-        return self._apply("floor_divide", other, self)
-
-    def __mod__(self, other: Operand) -> TensorT:
-        return self._apply("remainder", self, other)
-
-    def __rmod__(self, other: Operand) -> TensorT:
-        return self._apply("remainder", other, self)
-
-    def __pow__(self, other: Operand) -> TensorT:
-        return self._apply("pow", self, other)
-
-    def __rpow__(self, other: Operand) -> TensorT:
-        return self._apply("pow", other, self)
-
-    def __matmul__(self, other: TensorView) -> TensorT:
-        return self._apply("matmul", self, other)
-
-    def __rmatmul__(self, other: TensorView) -> TensorT:
-        return self._apply("matmul", other, self)
-
-    def __and__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_and", self, other)
-
-    def __rand__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_and", other, self)
-
-    def __or__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_or", self, other)
-
-    def __ror__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_or", other, self)
-
-    def __xor__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_xor", self, other)
-
-    def __rxor__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_xor", other, self)
-
-    def __lshift__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_left_shift", self, other)
-
-    def __rshift__(self, other: Operand) -> TensorT:
-        return self._apply("bitwise_right_shift", self, other)
-
-    def __lt__(self, other: Operand) -> TensorT:
-        return self._apply("lt", self, other)
-
-    def __le__(self, other: Operand) -> TensorT:
-        return self._apply("le", self, other)
-
-    def __gt__(self, other: Operand) -> TensorT:
-        return self._apply("gt", self, other)
-
-    def __ge__(self, other: Operand) -> TensorT:
-        return self._apply("ge", self, other)
-
-    def __neg__(self) -> TensorT:
-        return self._apply("neg", self)
-
-    def __invert__(self) -> TensorT:
-        return self._apply("bitwise_not", self)
-
-    def __abs__(self) -> TensorT:
-        return self._apply("abs", self)
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("sub"), _reflected("sub")
+    __mul__, __rmul__ = _binary("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _binary("truediv"), _reflected("truediv")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
+    __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
+    __pow__, __rpow__ = _binary("pow"), _reflected("pow")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __and__, __rand__ = _binary("bitwise_and"), _reflected("bitwise_and")
+    __or__, __ror__ = _binary("bitwise_or"), _reflected("bitwise_or")
+    __xor__, __rxor__ = _binary("bitwise_xor"), _reflected("bitwise_xor")
+    __lshift__, __rshift__ = _binary("bitwise_left_shift"), _binary("bitwise_right_shift")
+    __lt__, __le__ = _binary("lt"), _binary("le")
+    __gt__, __ge__ = _binary("gt"), _binary("ge")
+    __neg__, __invert__, __abs__ = _unary("neg"), _unary("bitwise_not"), _unary("abs")
 
     def __getitem__(self, subscripts: Any) -> TensorT:
         return self._apply("index", self, subscripts)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from string import ascii_letters
-from typing import Any
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.carry import Carry
@@ -95,15 +94,11 @@ def input_text(value: object) -> str:
         return f'torch.empty_strided({shape}, {strides}, dtype={dtype}, device="{place}").{fill}'
     named = arrays.NUMPY_DTYPES[info.dtype]
     foreign = named.type.__module__ == "ml_dtypes"
-    dtype = f"ml_dtypes.{named.name}" if foreign else f'"{_dtype_name(value)}"'
+    dtype = f"ml_dtypes.{named.name}" if foreign else f'"{named.name}"'
     reach = 1 + sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     in_bytes = tuple(stride * DataType(info.dtype).size for stride in strides)
     memory = f'numpy.ones({max(reach, 0)}, {dtype}).view("u1")'  # NumPy views no float8 by strides
     return f"numpy.ndarray({shape}, {dtype}, {memory}, strides={in_bytes})"
-
-
-def _dtype_name(array: Any) -> str:
-    return str(array.dtype)
 
 
 def _name(tensor: TensorView) -> str:
@@ -117,7 +112,8 @@ def _dtype(dtype: DataType) -> str:
 def _product(operation: Matmul) -> str:
     """The call that defines it: `linear`, `matmul`, or `einsum` where it is neither."""
     if operation.ends is not None:
-        return _grouped_product(operation)
+        operands = map(_name, (*operation.operands, operation.ends))
+        return f"fd.ops.grouped_matmul({', '.join((*operands, *_result(operation)))})"
     of_a, of_b = operation.axes
     last = max(of_a)
     linear = ((*range(last - 1), last), (last - 1, last))
@@ -125,11 +121,7 @@ def _product(operation: Matmul) -> str:
         list(own[:-2]) == list(range(last - len(own), last - 2)) for own in operation.axes
     )
     ends = (of_a[-2:], of_b[-2:]) == ((last - 2, last), (last, last - 1))
-    arguments = [_name(operation.a), _name(operation.b)]
-    if operation.output.dtype is not result_of(operation.a.dtype):
-        arguments.append(f"dtype={_dtype(operation.output.dtype)}")
-    if operation.precision != "exact":
-        arguments.append(f'precision="{operation.precision}"')
+    arguments = [_name(operation.a), _name(operation.b), *_result(operation)]
     name = "linear" if operation.axes == linear else "matmul" if standard and ends else "einsum"
     if name == "einsum":
         first, second, result = (
@@ -139,15 +131,12 @@ def _product(operation: Matmul) -> str:
     return f"fd.ops.{name}({', '.join(arguments)})"
 
 
-def _grouped_product(operation: Matmul) -> str:
-    names = [*map(_name, operation.operands)]
-    if operation.ends is not None:
-        names.append(_name(operation.ends))
+def _result(operation: Matmul) -> Iterator[str]:
+    """Arguments of a product about what it gives, where they are not the usual ones."""
     if operation.output.dtype is not result_of(operation.a.dtype):
-        names.append(f"dtype={_dtype(operation.output.dtype)}")
+        yield f"dtype={_dtype(operation.output.dtype)}"
     if operation.precision != "exact":
-        names.append(f'precision="{operation.precision}"')
-    return f"fd.ops.grouped_matmul({', '.join(names)})"
+        yield f'precision="{operation.precision}"'
 
 
 def _literal(value: float | bool) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import integers
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.dtypes import DataType, result_type
 from warpsmith.ir.scalar import Apply, Const, Expr, literal
 
@@ -36,7 +37,7 @@ def apply(op: str, args: tuple[Expr, ...], compute: tuple[DataType, ...], result
         sizes = tuple(convert(arg, DataType.Index) for arg in args)
         if op in _INDEX:
             return _INDEX[op](*sizes)
-        positive = integers.lower_bound(sizes[0]) >= 0 and integers.lower_bound(sizes[-1]) >= 0
+        positive = lower_bound(sizes[0]) >= 0 and lower_bound(sizes[-1]) >= 0
         if op in _INDEX_DIVISION and positive and sizes[1] != integers.ZERO:
             return _INDEX_DIVISION[op](*sizes)
     operands = tuple(convert(arg, dtype) for arg, dtype in zip(args, compute, strict=True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from warpsmith.ir import integers
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Iota, Move, Pointwise
 from warpsmith.ir.integers import Facts
@@ -91,7 +92,7 @@ def divided(number: Expr, by: int, facts: Facts) -> tuple[Expr, Expr]:
             part = integers.floordiv(known, missing)
             quotient.append(integers.mul(coefficient * missing // by, part, *others))
     rest = integers.add(*left)
-    if integers.lower_bound(rest) < 0 or integers.lower_bound(integers.add(*quotient)) < 0:
+    if lower_bound(rest) < 0 or lower_bound(integers.add(*quotient)) < 0:
         return integers.floordiv(number, by), integers.mod(number, by)
     inside, word = integers.floordiv(rest, by), integers.mod(rest, by)
     if by > PAIR:

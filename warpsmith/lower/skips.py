@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from warpsmith.ir import integers
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import Group
@@ -145,7 +146,7 @@ def _least_at_zero(index: Expr, symbol: Expr) -> bool:
         return False
     first, *others = index.args
     if index.op in ("add", "mul"):
-        known = all(integers.lower_bound(arg) >= 0 for arg in index.args)
+        known = all(lower_bound(arg) >= 0 for arg in index.args)
         return known and all(_least_at_zero(arg, symbol) for arg in index.args)
     if any(symbol in other.walk() for other in others):
         return False

@@ -129,7 +129,7 @@ def norm_gradient(
     of_residual: torch.dtype | None,
     of_weight: torch.dtype | None,
     of_bias: torch.dtype | None,
-) -> list[Any]:
+) -> list[torch.Tensor]:
     """Gradients of x, the residual, the weight and the bias: those that have a type here.
 
     Where x and residual have one type, and nothing was dropped (no seed), their gradient is one

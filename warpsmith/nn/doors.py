@@ -17,23 +17,59 @@ from warpsmith.nn.refusals import refuse_second_gradient
 Tensors = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Door:
-    """A function of tensors with a gradient.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """A function of tensors with a gradient, and what torch is to know of it.
 
     Attributes:
-        form: makes the form of what operators are told behind their tensors.
-        tensors: how many there are.
+        name: of its operator.
+        form: makes what it is told behind its tensors, a tuple.
+        tensors, told: their names and types, as torch writes them in schemas.
         run: results of tensors and a form: the function's, and what its gradient reads besides.
-        gradients: of the tensors, of a result's gradient, the tensors, what `run` gave besides, and
-            a form: None for those that have none.
-        operator, gradient_operator: the same as operators of torch.
+        shapes: what `run` gives, without values.
+        results: how many these are.
+        gradients: of the tensors, of a result's gradient, what was kept, and a form: None for those
+            that have none.
+        differentiated: places of the tensors that have gradients.
+        keeps: of its tensors and results, those that the gradient reads; by default the tensors,
+            and all results but the first.
+        kept: names and types of these, where they are others.
+        gradient_types: of the differentiated tensors, by the form; those of what was kept in their
+            places, by default.
     """
 
+    name: str
     form: Callable[..., Any]
-    tensors: int
+    tensors: str
+    told: str
     run: Callable[[Tensors, Any], Tensors]
-    gradients: Callable[[Tensor, Tensors, Tensors, Any], Tensors]
+    shapes: Callable[[Tensors, Any], Tensors]
+    results: int = 1
+    gradients: Callable[[Tensor, Tensors, Any], Tensors]
+    differentiated: Sequence[int]
+    keeps: Callable[[Tensors, Tensors], Tensors] = lambda given, results: (*given, *results[1:])
+    kept: str = ""
+    gradient_types: Callable[[Any], Sequence[torch.dtype | None]] | None = None
+
+    @property
+    def schema(self) -> str:
+        """Of the operator."""
+        results = ", ".join(["Tensor"] * self.results)
+        return f"({self.tensors}, {self.told}) -> {f'({results})' if self.results > 1 else results}"
+
+    @property
+    def gradient_schema(self) -> str:
+        """Of the gradient's operator."""
+        saved = [f"Tensor saved{number}" for number in range(1, self.results)]
+        kept = self.kept or ", ".join([self.tensors, *saved])
+        return f"(Tensor dy, {kept}, {self.told}) -> Tensor[]"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A program with its two operators."""
+
+    program: Program
     operator: Any
     gradient_operator: Any
 
@@ -41,15 +77,12 @@ class Door:
         """The function's result."""
         first, *others = given
         if is_traced(who, first, *(*others, None, None, None)[:3]):
-            return _first(self.operator(*given, *form))
-        needed = any(t is not None and t.requires_grad for t in given)
-        if needed and torch.is_grad_enabled():
-            return _Recorded.apply(self, form, *given)
-        return self.run(given, form)[0]
-
-
-def _first(found: Any) -> Any:
-    return found[0] if isinstance(found, tuple | list) else found
+            return _results_of(self.operator(*given, *form))[0]
+        if torch.is_grad_enabled():
+            for place in self.program.differentiated:
+                if given[place] is not None and given[place].requires_grad:
+                    return _Recorded.apply(self, form, *given)
+        return self.program.run(given, form)[0]
 
 
 class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
@@ -57,18 +90,20 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
 
     @staticmethod
     def forward(ctx: Any, door: Door, form: Any, *given: Any) -> Any:
-        result, *beside = door.run(given, form)
-        _save(ctx, door, form, given, beside)
-        return result
+        results = door.program.run(given, form)
+        _save(ctx, door, form, given, results)
+        return results[0]
 
     @staticmethod
     def backward(ctx: Any, dy: Any) -> Any:
         return None, None, *_gradients(ctx, dy, operate=torch.is_grad_enabled())
 
 
-def _save(ctx: Any, door: Door, form: Any, given: Tensors, beside: Sequence[Tensor]) -> None:
+def _save(ctx: Any, door: Door, form: Any, given: Tensors, results: Tensors) -> None:
+    program = door.program
     ctx.door, ctx.form, ctx.knobs = door, form, knobs.scoped()
-    ctx.save_for_backward(*given, *beside)
+    ctx.wanted = [k in program.differentiated and t is not None for k, t in enumerate(given)]
+    ctx.save_for_backward(*program.keeps(given, results))
     ctx.set_materialize_grads(False)
 
 
@@ -78,62 +113,53 @@ def _gradients(ctx: Any, dy: Tensor | None, *, operate: bool) -> Tensors:
     """
     door: Door = ctx.door
     if dy is None:
-        return (None,) * door.tensors
-    given, beside = ctx.saved_tensors[: door.tensors], ctx.saved_tensors[door.tensors :]
+        return (None,) * len(ctx.wanted)
     if not operate:
-        return tuple(scoped(ctx, door.gradients, dy, given, beside, ctx.form))
-    made = iter(scoped(ctx, door.gradient_operator, dy, *given, *beside, *ctx.form))
-    wanted = [t is not None and t.is_floating_point() for t in given]
-    return tuple(next(made, None) if each else None for each in wanted)
+        return tuple(scoped(ctx, door.program.gradients, dy, ctx.saved_tensors, ctx.form))
+    made = iter(scoped(ctx, door.gradient_operator, dy, *ctx.saved_tensors, *ctx.form))
+    return tuple(next(made) if wanted else None for wanted in ctx.wanted)
 
 
-def door(
-    name: str,
-    form: Callable[..., Any],
-    schema: str,
-    gradient_schema: str,
-    tensors: int,
-    run: Callable[[Tensors, Any], Tensors],
-    shapes: Callable[[Tensors, Any], Tensors],
-    gradients: Callable[[Tensor, Tensors, Tensors, Any], Tensors],
-    differentiated: Sequence[int],
-) -> Door:
-    """A door, and its two operators.
-
-    Args:
-        schema: of the operator's arguments and results, as torch writes it: tensors first.
-        shapes: what `run` gives, without values.
-        differentiated: places of the tensors that have gradients.
-    """
+def door(program: Program) -> Door:
+    """A program's door, and its two operators."""
+    count, kept = program.tensors.count("Tensor"), program.gradient_schema.count("Tensor") - 2
 
     def called(*args: Any) -> Any:
-        return _results(run(args[:tensors], form(*args[tensors:])))
+        found = program.run(args[:count], program.form(*args[count:]))
+        return tuple(found) if program.results > 1 else found[0]
 
     def faked(*args: Any) -> Any:
-        return _results(shapes(args[:tensors], form(*args[tensors:])))
-
-    beside = gradient_schema.split(")")[0].count("Tensor") - 1 - tensors
+        found = program.shapes(args[:count], program.form(*args[count:]))
+        return tuple(found) if program.results > 1 else found[0]
 
     def differentiate(dy: Tensor, *args: Any) -> Any:
-        given, saved = args[:tensors], args[tensors : tensors + beside]
-        found = gradients(dy, given, saved, form(*args[tensors + beside :]))
-        return [found[k] for k in differentiated if found[k] is not None]
+        found = program.gradients(dy, args[:kept], program.form(*args[kept:]))
+        return [found[place] for place in program.differentiated if found[place] is not None]
 
     def faked_gradients(dy: Tensor, *args: Any) -> Any:
-        return [args[k].new_empty(args[k].shape) for k in differentiated if args[k] is not None]
+        types = program.gradient_types and program.gradient_types(program.form(*args[kept:]))
+        wanted = zip(program.differentiated, types or [None] * count, strict=False)
+        return [
+            args[place].new_empty(args[place].shape, dtype=kind)
+            for place, kind in wanted
+            if args[place] is not None
+        ]
 
-    operator = torch.library.custom_op(f"warpsmith::{name}", called, mutates_args=(), schema=schema)
-    gradient = torch.library.custom_op(
-        f"warpsmith::{name}_gradient", differentiate, mutates_args=(), schema=gradient_schema
+    operator, gradient = (
+        torch.library.custom_op(f"warpsmith::{name}", run, mutates_args=(), schema=schema)
+        for name, run, schema in (
+            (program.name, called, program.schema),
+            (f"{program.name}_gradient", differentiate, program.gradient_schema),
+        )
     )
     operator.register_fake(faked)
     gradient.register_fake(faked_gradients)
-    gradient.register_autograd(refuse_second_gradient, setup_context=_nothing)
-    made = Door(form, tensors, run, gradients, operator, gradient)
+    gradient.register_autograd(refuse_second_gradient, setup_context=lambda *_, **__: None)
+    made = Door(program, operator, gradient)
 
-    def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        results = output if isinstance(output, tuple | list) else (output,)
-        _save(ctx, made, form(*inputs[tensors:]), inputs[:tensors], results[1:])
+    def save(ctx: Any, inputs: Tensors, output: Any) -> None:
+        results = _results_of(output)
+        _save(ctx, made, program.form(*inputs[count:]), inputs[:count], results)
         ctx.mark_non_differentiable(*results[1:])
 
     def back(ctx: Any, dy: Any, *_: Any) -> Tensors:
@@ -143,9 +169,5 @@ def door(
     return made
 
 
-def _results(found: Tensors) -> Any:
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Nothing is saved: there is no second gradient."""
+def _results_of(output: Any) -> Tensors:
+    return tuple(output) if isinstance(output, tuple | list) else (output,)

@@ -1,15 +1,14 @@
-"""The training doors in eager mode, where an operator of torch would cost the host more time."""
+"""Norms in eager mode, where an operator of torch would cost the host more time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from warpsmith.nn import calls, operators
-from warpsmith.nn.gradients import norm_gradients, save_norm, save_softmax, softmax_gradients
+from warpsmith.nn.gradients import norm_gradients, save_norm
 
 
 class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
@@ -38,30 +37,7 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
 
     @staticmethod
     def backward(ctx: Any, dy: Any, dtotal: Any = None) -> Any:
-        return *norm_gradients(_runner("norm"), ctx, dy, dtotal), None, None
-
-
-class Softmax(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
-    """`calls.softmax` for autograd in eager mode."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int, log: bool, out: torch.dtype) -> Any:
-        y = calls.softmax(x, dim, log, out)
-        save_softmax(ctx, (x, dim, log), y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, dy: Any) -> Any:
-        return softmax_gradients(_runner("softmax"), ctx, dy), None, None, None
-
-
-def _runner(what: str) -> Callable[..., Any]:
-    """The gradient's operator where gradients are recorded, since it refuses to be differentiated.
-
-    Else the call itself.
-    """
-    if not torch.is_grad_enabled():
-        return calls.norm_gradient if what == "norm" else calls.softmax_gradient
-    chosen = operators.norm_gradient if what == "norm" else operators.softmax_gradient
-    recorded: Callable[..., Any] = chosen
-    return recorded
+        # The operator where gradients are recorded, since it refuses to be differentiated.
+        recorded = torch.is_grad_enabled()
+        run = operators.norm_gradient if recorded else calls.norm_gradient
+        return *norm_gradients(run, ctx, dy, dtotal), None, None

@@ -18,6 +18,7 @@ from warpsmith.nn.heads import embedding, geglu, rms_norm_rotary, rotary, swiglu
 from warpsmith.nn.losses import cross_entropy, cross_entropy_with_gradient
 from warpsmith.nn.modes import autocast, is_traced
 from warpsmith.nn.refusals import check_dropout, row_dimensions, softmax_dimension
+from warpsmith.nn.softmaxes import SOFTMAX, SoftmaxCall
 
 __all__ = [
     "add_layer_norm",
@@ -192,8 +193,4 @@ def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, lo
     if x.dtype not in calls.NAMES:
         x = x.to(dtype)
     out = autocast(x, "softmax.int") if dtype is None else dtype
-    if is_traced(who, x, None, None, None):
-        return operators.softmax(x, place, log, out)
-    if torch.is_grad_enabled() and x.requires_grad:
-        return eager.Softmax.apply(x, place, log, out)
-    return calls.softmax(x, place, log, out)
+    return SOFTMAX(who, (x,), SoftmaxCall(place, log, out, x.dtype))

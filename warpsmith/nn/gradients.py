@@ -1,4 +1,4 @@
-"""Gradients of norms and softmaxes, from what their forward call saved.
+"""Gradients of norms, from what their forward call saved.
 
 The same for both ways that autograd comes here: through operators of torch (`operators.py`), and in
 eager mode through `torch.autograd.Function` (`eager.py`).
@@ -66,23 +66,6 @@ def norm_gradients(
         None if of_weight is None else next(found),
         None if of_bias is None else next(found),
     )
-
-
-def save_softmax(ctx: Any, inputs: tuple[Any, ...], y: Tensor) -> None:
-    """Keep what the gradient reads. `inputs` are those of `calls.softmax`."""
-    x, ctx.dim, ctx.log = inputs[:3]
-    ctx.type, ctx.knobs = x.dtype, knobs.scoped()
-    ctx.save_for_backward(y)
-    ctx.set_materialize_grads(False)
-
-
-def softmax_gradients(run: Callable[..., Any], ctx: Any, dy: Tensor | None) -> Tensor | None:
-    """The gradient of x; `run` is `calls.softmax_gradient`, or its operator."""
-    if dy is None:
-        return None
-    (y,) = ctx.saved_tensors
-    gradient: Tensor = scoped(ctx, run, dy, y, ctx.dim, ctx.log, ctx.type)
-    return gradient
 
 
 def scoped(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from warpsmith.nn import head_programs as programs
 from warpsmith.nn.calls import NAMES, statistic_type, wide_name
-from warpsmith.nn.doors import Door, Tensors, door
+from warpsmith.nn.doors import Program, Tensors, door
 from warpsmith.nn.head_programs import EmbeddingForm, GateForm, TurnForm
 from warpsmith.nn.refusals import check_embedding, check_gate, check_turn
 
@@ -81,7 +81,7 @@ def _run_gated(given: Tensors, form: Any) -> Tensors:
     return _like(given, form) if given[0].numel() == 0 else (programs.gated(*given, form),)
 
 
-def _gated_gradients(dy: Tensor, given: Tensors, _: Tensors, form: Any) -> Tensors:
+def _gated_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
     if dy.numel() == 0:
         return tuple(map(torch.empty_like, given))
     return tuple(programs.gated_gradient(dy, *given, form))
@@ -91,7 +91,7 @@ def _run_rotary(given: Tensors, form: Any) -> Tensors:
     return _like(given, form) if given[0].numel() == 0 else (programs.rotary(*given, form),)
 
 
-def _rotary_gradients(dy: Tensor, given: Tensors, _: Tensors, form: Any) -> Tensors:
+def _rotary_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
     if dy.numel() == 0:
         return torch.empty_like(given[0]), None, None
     return programs.rotary_gradient(dy, *given[1:], form), None, None
@@ -109,11 +109,11 @@ def _run_norm_rotary(given: Tensors, form: Any) -> Tensors:
     return tuple(programs.norm_rotary(*given, form))
 
 
-def _norm_rotary_gradients(dy: Tensor, given: Tensors, beside: Tensors, form: Any) -> Tensors:
-    x, weight, cos, sin = given
+def _norm_rotary_gradients(dy: Tensor, kept: Tensors, form: Any) -> Tensors:
+    x, weight, *_ = kept
     if dy.numel() == 0:
         return torch.empty_like(x), None if weight is None else torch.zeros_like(weight), None, None
-    found = programs.norm_rotary_gradient(dy, x, weight, cos, sin, *beside, form)
+    found = programs.norm_rotary_gradient(dy, *kept, form)
     dx, dw = found if form.weight else (found, None)
     return dx, dw, None, None
 
@@ -128,7 +128,7 @@ def _run_embedding(given: Tensors, form: Any) -> Tensors:
     return _embedded_shape(given, form) if empty else (programs.embedding(*given),)
 
 
-def _embedding_gradients(dy: Tensor, given: Tensors, _: Tensors, form: Any) -> Tensors:
+def _embedding_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
     index, weight = given
     if dy.numel() == 0:
         return None, torch.zeros_like(weight)
@@ -138,48 +138,52 @@ def _embedding_gradients(dy: Tensor, given: Tensors, _: Tensors, form: Any) -> T
 
 _TURN = "bool interleaved, bool half, str wide, str out, str weight_type, float eps"
 
-_GATED: Door = door(
-    "gated",
-    GateForm,
-    "(Tensor gate, Tensor up, str unit, str wide) -> Tensor",
-    "(Tensor dy, Tensor gate, Tensor up, str unit, str wide) -> Tensor[]",
-    2,
-    _run_gated,
-    _like,
-    _gated_gradients,
-    (0, 1),
+_GATED = door(
+    Program(
+        name="gated",
+        form=GateForm,
+        tensors="Tensor gate, Tensor up",
+        told="str unit, str wide",
+        run=_run_gated,
+        shapes=_like,
+        gradients=_gated_gradients,
+        differentiated=(0, 1),
+    )
 )
-_ROTARY: Door = door(
-    "rotary",
-    TurnForm,
-    f"(Tensor x, Tensor cos, Tensor sin, {_TURN}) -> Tensor",
-    f"(Tensor dy, Tensor x, Tensor cos, Tensor sin, {_TURN}) -> Tensor[]",
-    3,
-    _run_rotary,
-    _like,
-    _rotary_gradients,
-    (0,),
+_ROTARY = door(
+    Program(
+        name="rotary",
+        form=TurnForm,
+        tensors="Tensor x, Tensor cos, Tensor sin",
+        told=_TURN,
+        run=_run_rotary,
+        shapes=_like,
+        gradients=_rotary_gradients,
+        differentiated=(0,),
+    )
 )
-_NORM_ROTARY: Door = door(
-    "norm_rotary",
-    TurnForm,
-    f"(Tensor x, Tensor? weight, Tensor cos, Tensor sin, {_TURN}) -> (Tensor, Tensor)",
-    "(Tensor dy, Tensor x, Tensor? weight, Tensor cos, Tensor sin, Tensor scale, "
-    f"{_TURN}) -> Tensor[]",
-    4,
-    _run_norm_rotary,
-    _norm_rotary_shapes,
-    _norm_rotary_gradients,
-    (0, 1),
+_NORM_ROTARY = door(
+    Program(
+        name="norm_rotary",
+        form=TurnForm,
+        tensors="Tensor x, Tensor? weight, Tensor cos, Tensor sin",
+        told=_TURN,
+        run=_run_norm_rotary,
+        shapes=_norm_rotary_shapes,
+        results=2,
+        gradients=_norm_rotary_gradients,
+        differentiated=(0, 1),
+    )
 )
-_EMBEDDING: Door = door(
-    "embedding",
-    EmbeddingForm,
-    "(Tensor input, Tensor weight, int rows, int padding) -> Tensor",
-    "(Tensor dy, Tensor input, Tensor weight, int rows, int padding) -> Tensor[]",
-    2,
-    _run_embedding,
-    _embedded_shape,
-    _embedding_gradients,
-    (1,),
+_EMBEDDING = door(
+    Program(
+        name="embedding",
+        form=EmbeddingForm,
+        tensors="Tensor input, Tensor weight",
+        told="int rows, int padding",
+        run=_run_embedding,
+        shapes=_embedded_shape,
+        gradients=_embedding_gradients,
+        differentiated=(1,),
+    )
 )

@@ -1,8 +1,8 @@
-"""The training doors as custom operators of torch: what `torch.compile` and tracers see.
+"""Norms as custom operators of torch: what `torch.compile` and tracers see.
 
-`warpsmith::norm` and `warpsmith::softmax` have shapes, gradients and an implementation each; the
-gradients are operators, too, which cannot be differentiated again. Results that a call does not
-have (the sum without a residual, the mean of an RMSNorm) are tensors of no elements.
+`warpsmith::norm` has shapes, a gradient and an implementation; the gradient is an operator, too,
+which cannot be differentiated again. Results that a call does not have (the sum without a residual,
+the mean of an RMSNorm) are tensors of no elements. All else has the operators of its `doors.door`.
 """
 
 from __future__ import annotations
@@ -37,17 +37,9 @@ def _norm(
 
 
 def _norm_shapes(
-    x: Tensor,
-    residual: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    seed: Tensor | None,
-    dims: int,
-    eps: float,
-    centered: bool,
-    out: torch.dtype,
-    dropped: float,
+    x: Tensor, residual: Tensor | None, *others: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    dims, _, centered, out, _ = others[3:]
     none = x.new_empty(0)
     total, kind = none, x.dtype
     if residual is not None:
@@ -72,41 +64,10 @@ def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:
     return *gradients.norm_gradients(norm_gradient, ctx, dy, dtotal), *(None,) * 6
 
 
-def _norm_gradient(
-    dy: Tensor,
-    dtotal: Tensor | None,
-    source: Tensor,
-    mean: Tensor | None,
-    scale: Tensor,
-    weight: Tensor | None,
-    seed: Tensor | None,
-    dims: int,
-    dropped: float,
-    of_x: torch.dtype | None,
-    of_residual: torch.dtype | None,
-    of_weight: torch.dtype | None,
-    of_bias: torch.dtype | None,
-) -> list[Tensor]:
-    wanted = of_x, of_residual, of_weight, of_bias
-    given = dy, dtotal, source, mean, scale, weight, seed, dims, dropped
-    return calls.norm_gradient(*given, *wanted)
-
-
 def _norm_gradient_shapes(
-    dy: Tensor,
-    dtotal: Tensor | None,
-    source: Tensor,
-    mean: Tensor | None,
-    scale: Tensor,
-    weight: Tensor | None,
-    seed: Tensor | None,
-    dims: int,
-    dropped: float,
-    of_x: torch.dtype | None,
-    of_residual: torch.dtype | None,
-    of_weight: torch.dtype | None,
-    of_bias: torch.dtype | None,
+    dy: Tensor, dtotal: Tensor | None, source: Tensor, *others: Any
 ) -> list[Tensor]:
+    seed, dims, _, of_x, of_residual, of_weight, of_bias = others[3:]
     kinds = calls.full_results(of_x, of_residual, seed is not None)
     full = [source.new_empty(source.shape, dtype=k) for k in kinds]
     row = source.shape[-dims:]
@@ -114,52 +75,12 @@ def _norm_gradient_shapes(
     return [*full, *(source.new_empty(row, dtype=kind) for kind in sums)]
 
 
-def _softmax(x: Tensor, dim: int, log: bool, out: torch.dtype) -> Tensor:
-    result: Tensor = calls.softmax(x, dim, log, out)
-    return result
-
-
-def _softmax_shapes(x: Tensor, dim: int, log: bool, out: torch.dtype) -> Tensor:
-    return x.new_empty(x.shape, dtype=out)
-
-
-def _save_softmax(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    gradients.save_softmax(ctx, inputs, output)
-
-
-def _softmax_backward(ctx: Any, dy: Any) -> tuple[Any, ...]:
-    return gradients.softmax_gradients(softmax_gradient, ctx, dy), None, None, None
-
-
-def _softmax_gradient(dy: Tensor, y: Tensor, dim: int, log: bool, out: torch.dtype) -> Tensor:
-    result: Tensor = calls.softmax_gradient(dy, y, dim, log, out)
-    return result
-
-
-def _softmax_gradient_shapes(
-    dy: Tensor, y: Tensor, dim: int, log: bool, out: torch.dtype
-) -> Tensor:
-    return y.new_empty(y.shape, dtype=out)
-
-
-def _nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Nothing is saved: there is no second gradient."""
-
-
 norm = torch.library.custom_op("warpsmith::norm", _norm, mutates_args=())
 norm.register_fake(_norm_shapes)
 norm.register_autograd(_norm_backward, setup_context=_save_norm)
 
-norm_gradient = torch.library.custom_op("warpsmith::norm_gradient", _norm_gradient, mutates_args=())
-norm_gradient.register_fake(_norm_gradient_shapes)
-norm_gradient.register_autograd(refuse_second_gradient, setup_context=_nothing)
-
-softmax = torch.library.custom_op("warpsmith::softmax", _softmax, mutates_args=())
-softmax.register_fake(_softmax_shapes)
-softmax.register_autograd(_softmax_backward, setup_context=_save_softmax)
-
-softmax_gradient = torch.library.custom_op(
-    "warpsmith::softmax_gradient", _softmax_gradient, mutates_args=()
+norm_gradient = torch.library.custom_op(
+    "warpsmith::norm_gradient", calls.norm_gradient, mutates_args=()
 )
-softmax_gradient.register_fake(_softmax_gradient_shapes)
-softmax_gradient.register_autograd(refuse_second_gradient, setup_context=_nothing)
+norm_gradient.register_fake(_norm_gradient_shapes)
+norm_gradient.register_autograd(refuse_second_gradient, setup_context=lambda *_, **__: None)

@@ -41,13 +41,7 @@ def row_dimensions(
             code="WS0361",
             remedy="expand the residual to the shape of the input",
         )
-    _check(who, "input", x)
-    if residual is not None:
-        _check(who, "residual", residual)
-    if weight is not None:
-        _check(who, "weight", weight)
-    if bias is not None:
-        _check(who, "bias", bias)
+    check_floats(who, input=x, residual=residual, weight=weight, bias=bias)
     return len(shape)
 
 

@@ -23,9 +23,10 @@ from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zero
 from warpsmith.ops.grouped import grouped_matmul
 from warpsmith.ops.losses import cross_entropy, cross_entropy_backward
 from warpsmith.ops.masks import masked_fill, one_hot, tril, triu
-from warpsmith.ops.pointwise import *  # noqa: F403  # exactly the names in its __all__
-from warpsmith.ops.pointwise import __all__ as _pointwise
+from warpsmith.ops.pointwise import *  # noqa: F403  # its OPERATIONS
+from warpsmith.ops.pointwise import OPERATIONS as _POINTWISE
 from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv, outer
+from warpsmith.ops.promotion import cast
 from warpsmith.ops.random import dropout, normal, uniform
 from warpsmith.ops.rearranging import cat, flip, pad, roll, stack
 from warpsmith.ops.reductions import max, mean, min, prod, sum, var, var_mean, welford
@@ -56,7 +57,7 @@ from warpsmith.ops.slicing import chunk, narrow, select, slice, split, unbind
 from warpsmith.ops.sorting import argsort, count_up_to, nth_parted, sort, topk
 
 __all__ = [
-    *_pointwise,
+    *_POINTWISE,
     "addmm",
     "all",
     "any",
@@ -69,6 +70,7 @@ __all__ = [
     "bmm",
     "broadcast",
     "broadcast_in_dim",
+    "cast",
     "cat",
     "choose",
     "chunk",

@@ -8,6 +8,7 @@ module and not its names.
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Protocol, TypeVar, overload
 
 from warpsmith.errors import DefinitionError
@@ -22,97 +23,6 @@ from warpsmith.ops.promotion import cast as _cast
 from warpsmith.ops.promotion import common_type, fresh_axes
 from warpsmith.ops.table import TABLE
 from warpsmith.ops.values import Operand, Scalar, as_tensor, as_value
-
-__all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "addcmul",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_and",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "cast",
-    "ceil",
-    "clamp",
-    "cos",
-    "cosh",
-    "div",
-    "double_rank",
-    "eq",
-    "erf",
-    "erfc",
-    "erfcinv",
-    "erfcx",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expm1",
-    "float_rank",
-    "floor",
-    "floor_divide",
-    "fmod",
-    "frac",
-    "gcd",
-    "ge",
-    "gt",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "le",
-    "lerp",
-    "lgamma",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_right_shift",
-    "lt",
-    "maximum",
-    "minimum",
-    "mod",
-    "mul",
-    "ne",
-    "neg",
-    "nextafter",
-    "philox",
-    "pow",
-    "reciprocal",
-    "relu",
-    "remainder",
-    "round",
-    "rsqrt",
-    "segment_set",
-    "set",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "silu",
-    "sin",
-    "sinh",
-    "sqrt",
-    "sub",
-    "tan",
-    "tanh",
-    "threshold",
-    "truediv",
-    "trunc",
-    "where",
-]
 
 T = TypeVar("T", bound=TensorView)
 
@@ -314,3 +224,10 @@ def set(arg: T) -> T:
 
 segment_set = set
 cast = _cast
+
+OPERATIONS = tuple(
+    name
+    for name, found in globals().items()
+    if isinstance(found, FunctionType) and found.__module__ == __name__ and name[0] != "_"
+)
+"""Names of all of them."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic, integers
+from warpsmith.ir.bounds import upper_bound
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, is_evaluated
@@ -53,7 +54,7 @@ def pad(arg: TensorView, pad_widths: Sequence[int | Expr], value: Scalar = 0) ->
         places[k] = integers.sub(places[k], before)
         axes[k] = axis_of(integers.add(extent, before, behind))
         first, last = (
-            None if integers.upper_bound(width) <= 0 else bound
+            None if upper_bound(width) <= 0 else bound
             for width, bound in ((before, before), (behind, integers.add(extent, before)))
         )
         inside = integers.conjunction(inside, within(k, first, last))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic, integers
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.reads import at
 from warpsmith.ir.scalar import Apply, Const, Expr, is_evaluated, literal
@@ -101,7 +102,7 @@ def _counted(extent: Expr, bound: int | Expr) -> Expr:
             remedy="bounds are whole numbers, None, and integer scalars whose value the host finds",
         )
     found = arithmetic.convert(value, DataType.Index)
-    if integers.lower_bound(found) >= 0:
+    if lower_bound(found) >= 0:
         return found
     from_end = _larger(integers.add(extent, found), integers.ZERO)
     if isinstance(found, Const):
@@ -119,19 +120,19 @@ def _larger(a: Expr, b: Expr) -> Expr:
 
 def is_part(a: Expr, b: Expr) -> bool:
     """Whether `a <= b` is known of numbers of 0 or more: as of a quotient, or so many of them."""
-    if integers.lower_bound(integers.sub(b, a)) >= 0:
+    if lower_bound(integers.sub(b, a)) >= 0:
         return True
     if not isinstance(a, Apply):
         return False
     if a.op in ("minimum", "maximum"):
         return (any if a.op == "minimum" else all)(is_part(arg, b) for arg in a.args)
     if a.op in ("floordiv", "ceildiv"):
-        return integers.lower_bound(a.args[1]) >= 1 and is_part(a.args[0], b)
+        return lower_bound(a.args[1]) >= 1 and is_part(a.args[0], b)
     if a.op == "mul" and len(a.args) == 2:
         quotient, times = a.args[0], integers.constant(a.args[1])
         if isinstance(quotient, Apply) and quotient.op == "floordiv" and times is not None:
             whole, divisor = quotient.args
-            return integers.lower_bound(divisor) >= times and is_part(whole, b)
+            return lower_bound(divisor) >= times and is_part(whole, b)
     return False
 
 

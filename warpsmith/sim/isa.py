@@ -10,41 +10,16 @@ from __future__ import annotations
 
 from enum import IntEnum, IntFlag
 
-
-class Type(IntEnum):
-    """A PTX type suffix. Registers hold the bits in the low part of a 64-bit slot, zero above."""
-
-    NONE = 0
-    PRED = 1
-    B8 = 2
-    B16 = 3
-    B32 = 4
-    B64 = 5
-    B128 = 6  # two slots, low half first
-    U8 = 7
-    U16 = 8
-    U32 = 9
-    U64 = 10
-    S8 = 11
-    S16 = 12
-    S32 = 13
-    S64 = 14
-    F16 = 15
-    F16X2 = 16
-    BF16 = 17
-    BF16X2 = 18
-    F32 = 19
-    F32X2 = 20
-    F64 = 21
-    TF32 = 22
-    E4M3 = 23
-    E5M2 = 24
-    E4M3X2 = 25
-    E5M2X2 = 26
-    U16X2 = 27
-    S16X2 = 28
-    U8X4 = 29
-    S8X4 = 30
+Type = IntEnum(
+    "Type",
+    "NONE PRED B8 B16 B32 B64 B128 U8 U16 U32 U64 S8 S16 S32 S64 "
+    "F16 F16X2 BF16 BF16X2 F32 F32X2 F64 TF32 E4M3 E5M2 E4M3X2 E5M2X2 "
+    "U16X2 S16X2 U8X4 S8X4",
+    start=0,
+    module=__name__,
+)
+"""A PTX type suffix. Registers hold the bits in the low part of a 64-bit slot, zero above; B128 has
+two slots, low half first."""
 
 
 class Op(IntEnum):
@@ -194,66 +169,18 @@ class Op(IntEnum):
     SETMAXNREG = 150  # n; mode INC, DEC
 
 
-class Mode(IntEnum):
-    """A variant of an operation."""
-
-    NONE = 0
-    LO = 1
-    HI = 2
-    WIDE = 3
-    LEFT = 4
-    RIGHT = 5
-    UP = 6
-    DOWN = 7
-    BFLY = 8
-    IDX = 9
-    ALL = 10
-    ANY = 11
-    UNI = 12
-    BALLOT = 13
-    ADD = 14
-    MIN = 15
-    MAX = 16
-    INC = 17
-    DEC = 18
-    AND = 19
-    OR = 20
-    XOR = 21
-    CAS = 22
-    EXCH = 23
-    POPC = 24
-    SYNC = 25
-    ARRIVE = 26
-    WAIT = 27
-    LAUNCH = 28
-    MEMORY = 29
-    PROXY_ASYNC = 30
-    PROXY_ALIAS = 31
-    PROXY_TENSORMAP = 32
-    MBARRIER_INIT = 33
-    FINITE = 34
-    INFINITE = 35
-    NUMBER = 36
-    NOTANUMBER = 37
-    NORMAL = 38
-    SUBNORMAL = 39
-    F4E = 40
-    B4E = 41
-    RC8 = 42
-    ECL = 43
-    ECR = 44
-    RC16 = 45
-    # Fields of a tensor map, for TENSORMAP_REPLACE.
-    GLOBAL_ADDRESS = 50
-    RANK = 51
-    BOX_DIM = 52
-    GLOBAL_DIM = 53
-    GLOBAL_STRIDE = 54
-    ELEMENT_STRIDE = 55
-    ELEMTYPE = 56
-    INTERLEAVE = 57
-    SWIZZLE = 58
-    FILL = 59
+Mode = IntEnum(
+    "Mode",
+    "NONE LO HI WIDE LEFT RIGHT UP DOWN BFLY IDX ALL ANY UNI BALLOT "
+    "ADD MIN MAX INC DEC AND OR XOR CAS EXCH POPC SYNC ARRIVE WAIT LAUNCH "
+    "MEMORY PROXY_ASYNC PROXY_ALIAS PROXY_TENSORMAP MBARRIER_INIT "
+    "FINITE INFINITE NUMBER NOTANUMBER NORMAL SUBNORMAL F4E B4E RC8 ECL ECR RC16 "
+    "GLOBAL_ADDRESS RANK BOX_DIM GLOBAL_DIM GLOBAL_STRIDE ELEMENT_STRIDE ELEMTYPE "
+    "INTERLEAVE SWIZZLE FILL",
+    start=0,
+    module=__name__,
+)
+"""A variant of an operation; the last ones are fields of a tensor map, for TENSORMAP_REPLACE."""
 
 
 class Flag(IntFlag):
@@ -294,52 +221,21 @@ class Flag(IntFlag):
     SHARED_CTA = 1 << 31  # a fence or copy limited to .shared::cta
 
 
-class Round(IntEnum):
-    """Rounding: of floats, and to integers."""
-
-    NONE = 0
-    RN = 1
-    RZ = 2
-    RM = 3
-    RP = 4
-    RNA = 5
-    RNI = 6
-    RZI = 7
-    RMI = 8
-    RPI = 9
+Round = IntEnum("Round", "NONE RN RZ RM RP RNA RNI RZI RMI RPI", start=0, module=__name__)
+"""Rounding: of floats, and to integers."""
 
 
-class Compare(IntEnum):
-    """Comparison of SET and SETP: ordered, then unordered, then unsigned."""
-
-    NONE = 0
-    EQ = 1
-    NE = 2
-    LT = 3
-    LE = 4
-    GT = 5
-    GE = 6
-    EQU = 7
-    NEU = 8
-    LTU = 9
-    LEU = 10
-    GTU = 11
-    GEU = 12
-    NUM = 13
-    NAN = 14
-    LO = 15
-    LS = 16
-    HI = 17
-    HS = 18
+Compare = IntEnum(
+    "Compare",
+    "NONE EQ NE LT LE GT GE EQU NEU LTU LEU GTU GEU NUM NAN LO LS HI HS",
+    start=0,
+    module=__name__,
+)
+"""Comparison of SET and SETP: ordered, then unordered, then unsigned."""
 
 
-class Combine(IntEnum):
-    """How SET and SETP combine the comparison with a predicate."""
-
-    NONE = 0
-    AND = 1
-    OR = 2
-    XOR = 3
+Combine = IntEnum("Combine", "NONE AND OR XOR", start=0, module=__name__)
+"""How SET and SETP combine the comparison with a predicate."""
 
 
 class Space(IntEnum):
@@ -354,25 +250,17 @@ class Space(IntEnum):
     PARAM = 6  # parameters of the kernel
 
 
-class Semantics(IntEnum):
-    """Memory semantics of an access, arrival, wait or fence."""
-
-    WEAK = 0
-    RELAXED = 1
-    ACQUIRE = 2
-    RELEASE = 3
-    ACQ_REL = 4
-    SC = 5
+Semantics = IntEnum(
+    "Semantics",
+    "WEAK RELAXED ACQUIRE RELEASE ACQ_REL SC",
+    start=0,
+    module=__name__,
+)
+"""Memory semantics of an access, arrival, wait or fence."""
 
 
-class Scope(IntEnum):
-    """Threads among which semantics hold."""
-
-    NONE = 0
-    CTA = 1
-    CLUSTER = 2
-    GPU = 3
-    SYS = 4
+Scope = IntEnum("Scope", "NONE CTA CLUSTER GPU SYS", start=0, module=__name__)
+"""Threads among which semantics hold."""
 
 
 class Kind(IntEnum):
@@ -386,56 +274,21 @@ class Kind(IntEnum):
     OWN_SHARED = 5  # the address `value` of shared memory, with what tells the CTA in its cluster
 
 
-class Special(IntEnum):
-    """Special registers."""
-
-    TID_X = 0
-    TID_Y = 1
-    TID_Z = 2
-    NTID_X = 3
-    NTID_Y = 4
-    NTID_Z = 5
-    CTAID_X = 6
-    CTAID_Y = 7
-    CTAID_Z = 8
-    NCTAID_X = 9
-    NCTAID_Y = 10
-    NCTAID_Z = 11
-    LANEID = 12
-    WARPID = 13
-    NWARPID = 14
-    SMID = 15
-    NSMID = 16
-    GRIDID = 17
-    LANEMASK_EQ = 18
-    LANEMASK_LE = 19
-    LANEMASK_LT = 20
-    LANEMASK_GE = 21
-    LANEMASK_GT = 22
-    CLOCK = 23
-    CLOCK_HI = 24
-    CLOCK64 = 25
-    GLOBALTIMER = 26
-    GLOBALTIMER_LO = 27
-    GLOBALTIMER_HI = 28
-    CLUSTERID_X = 29
-    CLUSTERID_Y = 30
-    CLUSTERID_Z = 31
-    NCLUSTERID_X = 32
-    NCLUSTERID_Y = 33
-    NCLUSTERID_Z = 34
-    CLUSTER_CTAID_X = 35
-    CLUSTER_CTAID_Y = 36
-    CLUSTER_CTAID_Z = 37
-    CLUSTER_NCTAID_X = 38
-    CLUSTER_NCTAID_Y = 39
-    CLUSTER_NCTAID_Z = 40
-    CLUSTER_CTARANK = 41
-    CLUSTER_NCTARANK = 42
-    IS_EXPLICIT_CLUSTER = 43
-    DYNAMIC_SMEM_SIZE = 44
-    TOTAL_SMEM_SIZE = 45
-    AGGR_SMEM_SIZE = 46
+Special = IntEnum(
+    "Special",
+    "TID_X TID_Y TID_Z NTID_X NTID_Y NTID_Z "
+    "CTAID_X CTAID_Y CTAID_Z NCTAID_X NCTAID_Y NCTAID_Z "
+    "LANEID WARPID NWARPID SMID NSMID GRIDID "
+    "LANEMASK_EQ LANEMASK_LE LANEMASK_LT LANEMASK_GE LANEMASK_GT "
+    "CLOCK CLOCK_HI CLOCK64 GLOBALTIMER GLOBALTIMER_LO GLOBALTIMER_HI "
+    "CLUSTERID_X CLUSTERID_Y CLUSTERID_Z NCLUSTERID_X NCLUSTERID_Y NCLUSTERID_Z "
+    "CLUSTER_CTAID_X CLUSTER_CTAID_Y CLUSTER_CTAID_Z "
+    "CLUSTER_NCTAID_X CLUSTER_NCTAID_Y CLUSTER_NCTAID_Z CLUSTER_CTARANK CLUSTER_NCTARANK "
+    "IS_EXPLICIT_CLUSTER DYNAMIC_SMEM_SIZE TOTAL_SMEM_SIZE AGGR_SMEM_SIZE",
+    start=0,
+    module=__name__,
+)
+"""Special registers."""
 
 
 class Window(IntEnum):

@@ -43,21 +43,16 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instruction:
-    """One PTX instruction.
+class Meaning:
+    """What an instruction does, whatever its operands are.
 
-    `groups` counts the operands of each PTX operand: 1 for a scalar, n for a vector in braces.
-    `target` and `reconverge` are indices into the instructions; `reconverge` is the immediate
-    post-dominator of a branch, or -1 where its paths meet only at the end of the kernel.
     `vector` is the vector length of LD, ST, ATOM, RED, ST_ASYNC, LDMATRIX and STMATRIX, the rank of
     tensor copies, the bytes of a CVT's destination register where they are more than those of
     `type`, and the type of B where a matrix product has another one than `type2` for it.
-    A 128-bit register is two operands, low half first, in one group.
     `shape` is (m, n, k) of a matrix product.
     """
 
     op: Op
-    place: Place
     type: Type = Type.NONE
     type2: Type = Type.NONE
     mode: Mode = Mode.NONE
@@ -70,6 +65,19 @@ class Instruction:
     scope: Scope = Scope.NONE
     vector: int = 1
     shape: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction(Meaning):
+    """One PTX instruction.
+
+    `groups` counts the operands of each PTX operand: 1 for a scalar, n for a vector in braces.
+    `target` and `reconverge` are indices into the instructions; `reconverge` is the immediate
+    post-dominator of a branch, or -1 where its paths meet only at the end of the kernel.
+    A 128-bit register is two operands, low half first, in one group.
+    """
+
+    place: Place
     guard: Operand | None = None
     operands: tuple[Operand, ...] = ()
     groups: tuple[int, ...] = ()

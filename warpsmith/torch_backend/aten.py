@@ -20,80 +20,15 @@ TYPES: Mapping[torch.dtype, DataType] = {
 
 
 _NAMES = (
-    "abs",
-    "acos",
-    "acosh",
-    "argmax",
-    "argmin",
-    "asin",
-    "asinh",
-    "atan",
-    "atan2",
-    "atanh",
-    "bitwise_not",
-    "ceil",
-    "clamp",
-    "cos",
-    "cosh",
-    "erf",
-    "erfc",
-    "erfinv",
-    "exp",
-    "exp2",
-    "expm1",
-    "flip",
-    "floor",
-    "floor_divide",
-    "frac",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "lgamma",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "maximum",
-    "minimum",
-    "neg",
-    "nextafter",
-    "reciprocal",
-    "relu",
-    "round",
-    "rsqrt",
-    "sigmoid",
-    "sign",
-    "signbit",
-    "silu",
-    "sin",
-    "sinh",
-    "sqrt",
-    "tan",
-    "tanh",
-    "trunc",
+    "abs acos acosh argmax argmin asin asinh atan atan2 atanh bitwise_not ceil clamp cos cosh "
+    "erf erfc erfinv exp exp2 expm1 flip floor floor_divide frac isfinite isinf isnan "
+    "isneginf isposinf lgamma log log10 log1p log2 logical_and logical_not logical_or maximum "
+    "minimum neg nextafter reciprocal relu round rsqrt sigmoid sign signbit silu sin sinh "
+    "sqrt tan tanh trunc"
 )
 """Functions that both know by one name, with the same arguments."""
 
-_WITH_NUMBERS = (
-    "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor",
-    "eq",
-    "fmod",
-    "ge",
-    "gt",
-    "le",
-    "lerp",
-    "lt",
-    "mul",
-    "ne",
-    "remainder",
-)
+_WITH_NUMBERS = "bitwise_and bitwise_or bitwise_xor eq fmod ge gt le lerp lt mul ne remainder"
 """Such ones that torch has twice: of a tensor and a number, and of two tensors."""
 
 READS: Mapping[str, Meaning] = {
@@ -134,10 +69,10 @@ FACTORIES: Mapping[str, Meaning] = {
 """Operations that read no elements: each fusion that reads one does its own."""
 
 TABLE: Mapping[str, Meaning] = {
-    **{name: meanings.plain(getattr(ops, name)) for name in _NAMES},
+    **{name: meanings.plain(getattr(ops, name)) for name in _NAMES.split()},
     **{
         f"{name}.{other}": meanings.plain(getattr(ops, name))
-        for name in _WITH_NUMBERS
+        for name in _WITH_NUMBERS.split()
         for other in ("Scalar", "Tensor")
     },
     **VIEWS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,10 +12,8 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from warpsmith.engine.facts import prices_of
 from warpsmith.errors import ArgumentError
-from warpsmith.ir.scalar import evaluate
-from warpsmith.planner.segment import Segment
-from warpsmith.schedulers.problem import Problem
 from warpsmith.torch_backend.aten import name_of
 from warpsmith.torch_backend.definition import is_scalar, tensors_of
 from warpsmith.torch_backend.program import Program
@@ -60,7 +57,7 @@ class Kernel:
 
     Attributes:
         scheduler: that made it.
-        predicted: microseconds, by its scheduler's model, or else by the bytes that cross memory.
+        predicted: microseconds, its launch among them.
     """
 
     scheduler: str
@@ -226,20 +223,9 @@ def _kernels(program: Program) -> Iterator[Kernel]:
     call = program.last_plan
     if call is None:
         return
-    for planned in call.segments:
-        if planned.candidate is not None:
-            times = planned.candidate.predicted(planned.local(call.problem))
-            best = min((us for _, us in times), default=_by_bytes(planned.segment, call.problem))
-            yield Kernel(planned.candidate.scheduler, best)
-
-
-def _by_bytes(segment: Segment, problem: Problem) -> float:
-    """Microseconds in which the memory serves what a kernel reads and writes, and a launch."""
-    total = 0
-    for tensor in (*segment.reads, *segment.writes):
-        extents = (evaluate(axis.extent, problem.values) for axis in tensor.shape_axes)
-        total += math.prod(extents) * tensor.dtype.size
-    return total / problem.target.rates.memory + problem.target.rates.launch_us
+    for planned, price in zip(call.segments, prices_of(call), strict=True):
+        if planned.candidate is not None and price is not None:
+            yield Kernel(planned.candidate.scheduler, price.us)
 
 
 def _measured(program: Program) -> float | None:

@@ -40,7 +40,7 @@ def timeline() -> Timeline:
 
 def test_lanes_have_their_agents_and_copies_apart(timeline: Timeline) -> None:
     names = [name for name, _ in timeline.groups]
-    assert names == ["load: copy", "compute: multiply", "copies in", "copies out"]
+    assert names == ["load: copy", "compute: multiply", "ring0", "copies in", "copies out"]
     assert all(len(lanes) <= 8 for _, lanes in timeline.groups)
 
 

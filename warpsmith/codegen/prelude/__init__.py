@@ -5,46 +5,57 @@ No CUDA header is included: NVRTC knows the builtins that are used here without 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from warpsmith.codegen.prelude.block import BLOCK
-from warpsmith.codegen.prelude.clusters import CLUSTERS
-from warpsmith.codegen.prelude.grid import GRID
-from warpsmith.codegen.prelude.groups import GROUPS
-from warpsmith.codegen.prelude.math import MATH
-from warpsmith.codegen.prelude.piece import Piece
-from warpsmith.codegen.prelude.places import PLACES
-from warpsmith.codegen.prelude.products import PRODUCTS, multiply_piece
-from warpsmith.codegen.prelude.random import DRAWS
-from warpsmith.codegen.prelude.reduce import REDUCE
-from warpsmith.codegen.prelude.rings import RINGS
-from warpsmith.codegen.prelude.roles import ROLES
-from warpsmith.codegen.prelude.scan import SCAN
-from warpsmith.codegen.prelude.storage import STORAGE
-from warpsmith.codegen.prelude.succession import SUCCESSION
-from warpsmith.codegen.prelude.tile_scheduler import TILES
-from warpsmith.codegen.prelude.vector import VECTOR, LoadHint, StoreHint
+from warpsmith.codegen.prelude import products, storage
+from warpsmith.codegen.prelude.boxes import of_each_rank
+from warpsmith.codegen.prelude.piece import Piece, pieces_of
+from warpsmith.codegen.prelude.vector import LoadHint, StoreHint, with_words
 from warpsmith.errors import InternalError
 
-_ALL = (
-    *VECTOR,
-    *STORAGE,
-    *MATH,
-    *DRAWS,
-    *REDUCE,
-    *BLOCK,
-    *GRID,
-    *SCAN,
-    *RINGS,
-    *ROLES,
-    *PRODUCTS,
-    *CLUSTERS,
-    *SUCCESSION,
-    *TILES,
-    *GROUPS,
-    *PLACES,
+_FILES = (
+    "vector",
+    "storage",
+    "math",
+    "random",
+    "reduce",
+    "block",
+    "grid",
+    "scan",
+    "rings",
+    "roles",
+    "products",
+    "clusters",
+    "succession",
+    "tile_scheduler",
+    "groups",
+    "places",
 )
+"""Each behind those whose pieces its own ones need."""
+
+_FILLED: Mapping[str, Callable[[Piece], Iterable[Piece]]] = {
+    "vector": with_words,
+    "float16": storage.types,
+    "float8": storage.types,
+    "vector_float16": storage.vectors,
+    "tensor": of_each_rank,
+    "prefetch": of_each_rank,
+    "multicast": of_each_rank,
+    "pack": products.packs,
+    "load_matrix": products.loads,
+    "mma": products.products,
+}
+"""What pieces are made of the parts of these names, which have words to be filled."""
+
+
+def _all() -> Iterable[Piece]:
+    for file in _FILES:
+        for piece in pieces_of(file):
+            yield from _FILLED[piece.name](piece) if piece.name in _FILLED else (piece,)
+
+
+_ALL = tuple(_all())
 
 PIECES: Mapping[str, Piece] = MappingProxyType({piece.name: piece for piece in _ALL})
 assert len(PIECES) == len(_ALL), "two pieces have one name"
@@ -56,7 +67,7 @@ def prelude_text(pieces: Collection[str]) -> str:
     Equal sets give equal texts, whatever their order, so that kernels stay cached.
     """
     wanted: set[str] = set()
-    made = {name: piece for name in sorted(pieces) if (piece := multiply_piece(name))}
+    made = {name: piece for name in sorted(pieces) if (piece := products.multiply_piece(name))}
     pending = [name for name in pieces if name not in made]
     while pending:
         name = pending.pop()

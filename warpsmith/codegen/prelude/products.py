@@ -3,143 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 
-from warpsmith.codegen.prelude.piece import Piece
+from warpsmith.codegen.prelude.piece import Piece, filled, pieces_of
 from warpsmith.layouts.layout import Place
 from warpsmith.layouts.matrices import WORD
 from warpsmith.targets.atoms import MMA, WGMMA, Atom
-
-_MATRIX = """
-// Where a buffer starts, in units of 16 bytes. In a cluster, the upper bits of an address say which
-// block's memory it is of, and a descriptor has other fields there.
-__device__ __forceinline__ unsigned ws_matrix_start(const void* buffer) {
-    return (ws_address(buffer) & 0x3ffff) >> 4;
-}
-// Describes rows of `Row` bytes, whose chunks of 16 bytes trade places, in units of 16 bytes from
-// the start of a buffer on. Addresses take 14 bits of the low word; so sums of units stay there.
-template <int Row>
-__device__ __forceinline__ unsigned long long ws_matrix(const void* buffer, int units) {
-    constexpr unsigned swizzle = Row == 128 ? 1 : Row == 64 ? 2 : 3, eight_rows = 8 * Row / 16;
-    const unsigned low = (ws_matrix_start(buffer) | 1u << 16) + units;
-    return (unsigned long long)(swizzle << 30 | eight_rows) << 32 | low;
-}
-"""
-
-_MATRIX_ACROSS = """
-// The same of k lines of `Row` bytes each along m or n: `Leading` bytes from one such piece to the
-// next, `Stride` from eight lines to the next eight.
-template <int Row, int Leading, int Stride>
-__device__ __forceinline__ unsigned long long ws_matrix_across(const void* buffer, int units) {
-    constexpr unsigned swizzle = Row == 128 ? 1 : Row == 64 ? 2 : 3, stride = Stride / 16;
-    constexpr unsigned leading = Leading < 16 ? 1 : Leading / 16;
-    const unsigned low = (ws_matrix_start(buffer) | leading << 16) + units;
-    return (unsigned long long)(swizzle << 30 | stride) << 32 | low;
-}
-"""
-
-_PRODUCTS = """
-// Written registers are there for the products that follow.
-__device__ __forceinline__ void ws_fence_products() {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void ws_commit_products() {
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-// Until all but so many of the warp group's groups of products are done.
-template <int Pending>
-__device__ __forceinline__ void ws_await_products() {
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(Pending) : "memory");
-}
-// The compiler sees here that registers change: no access to them moves to the other side.
-template <int Count>
-__device__ __forceinline__ void ws_changed(float (&registers)[Count]) {
-    #pragma unroll
-    for (int i = 0; i < Count; ++i) asm volatile("" : "+f"(registers[i]) :: "memory");
-}
-"""
-
-_PRODUCTS_INT = """
-template <int Count>
-__device__ __forceinline__ void ws_changed(int (&registers)[Count]) {
-    #pragma unroll
-    for (int i = 0; i < Count; ++i) asm volatile("" : "+r"(registers[i]) :: "memory");
-}
-"""
-
-_UNKNOWN = """
-// The same number, of which the compiler knows nothing.
-__device__ __forceinline__ int ws_unknown(int number) {
-    int same;
-    asm volatile("mov.u32 %0, %1;" : "=r"(same) : "r"(number));
-    return same;
-}
-"""
-
-_STORE_MATRIX = """
-// Four 8 x 8 matrices of 16-bit elements, eight elements of each thread; `row` is of 16 bytes.
-template <class T>
-__device__ __forceinline__ void ws_store_matrix(T* row, const T* elements) {
-    unsigned pairs[4];
-    #pragma unroll
-    for (int i = 0; i < 4; ++i)
-        asm("mov.b32 %0, {%1, %2};"
-            : "=r"(pairs[i]) : "h"(elements[2 * i].bits), "h"(elements[2 * i + 1].bits));
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                 :: "r"(ws_address(row)), "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]),
-                    "r"(pairs[3])
-                 : "memory");
-}
-"""
-
-_LOAD_MATRIX = """
-// Matrices of 8 rows of 16 bytes, one of which each lane names.
-template <class T>
-__device__ __forceinline__ void ws_NAME(T* elements, const T* row) {
-    unsigned words[COUNT];
-    asm volatile("ldmatrix.sync.aligned.m8n8.xCOUNTWAY.shared.b16 {PLACES}, [%COUNT];"
-                 : WORDS
-                 : "r"(ws_address(row)) : "memory");
-    memcpy(elements, words, sizeof(words));
-}
-"""
-
-_WORD = """
-// What tensor cores read as one register: neighbours, or a float as TF32.
-template <class T>
-__device__ __forceinline__ unsigned ws_word(const T* elements, int number) {
-    unsigned word;
-    memcpy(&word, elements + number * 4 / sizeof(T), 4);
-    return word;
-}
-__device__ __forceinline__ unsigned ws_word(const float* elements, int number) {
-    unsigned word;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(elements[number]));
-    return word;
-}
-"""
-
-_MMA = """
-template <class A, class B>
-__device__ __forceinline__ void ws_NAME(TYPE* sums, const A* a, const B* b) {
-    asm volatile("mma.sync.aligned.SHAPE.row.col.PTX {SUMS}, {LEFT}, {RIGHT}, {SUMS};"
-                 : OPERANDS
-                 : INPUTS);
-}
-"""
-
-_PACK = """
-// Words of a thread's elements, as products read them from registers: in the order of the waits
-// and fences around, so that nothing is written that is still read.
-template <class T, int Words, int Count>
-__device__ __forceinline__ void ws_pack_NAME(int (&words)[Words], const T (&elements)[Count]) {
-    static_assert(Words * EACH == Count, "whole words");
-    #pragma unroll
-    for (int i = 0; i < Words; ++i) {
-        PACKED
-    }
-}
-"""
 
 _PACKED: dict[int | str, str] = {
     1: """unsigned word = 0;
@@ -166,20 +37,10 @@ _EACH: dict[int | str, str] = {1: "4", "float": "1"}
 _ROUNDED = {"bfloat16": "bf16", "half": "f16"}
 """What PTX calls these types."""
 
-_MULTIPLY = """
-__device__ __forceinline__ void ws_multiply_NAME_COLUMNS(
-    TYPE* sums, KIND_A a, unsigned long long b, bool keep) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %KEEP, 0;"
-        " wgmma.mma_async.sync.aligned.m64nCOLUMNSkDEPTH.PTX"
-        " {PLACES},"
-        " %A, %B, FLAGS; }"
-        : OPERANDS
-        : INPUT_A, "l"(b), "r"((int)keep) : "memory");
-}
-"""
-
 COLUMNS = 8
 """Of one `mma.sync`."""
+
+(_MULTIPLY,) = pieces_of("wgmma")
 
 _ATOMS = {atom.name: atom for atom in WGMMA}
 _NAME = re.compile(rf"multiply_({'|'.join(_ATOMS)})_(\d+)(_ta|_ra)?(_tb)?")
@@ -219,11 +80,27 @@ def multiply_piece(name: str) -> Piece | None:
         "%A": f"{{{', '.join(f'%{count + i}' for i in range(4))}}}" if held else f"%{count}",
         "%B": f"%{behind}",
     }
-    return Piece(name=name, text=_filled(_MULTIPLY, words))
+    return Piece(name=name, text=filled(_MULTIPLY.text, words))
 
 
-def _mma_piece(atom: Atom) -> Piece:
-    """`mma.sync` of one row of the table, with as many registers as its layouts have."""
+def packs(piece: Piece) -> Iterator[Piece]:
+    """Words of elements of each size, or of floats that are rounded to each type."""
+    for kind, packed in _PACKED.items():
+        words = {
+            "NAME": str(kind),
+            "EACH": _EACH.get(kind, "2"),
+            "PACKED": packed.replace("PTX", _ROUNDED.get(str(kind), "")),
+        }
+        yield Piece(name=f"pack_{kind}", text=filled(piece.text, words))
+
+
+def products(piece: Piece) -> Iterator[Piece]:
+    """`mma.sync` of each row of the table."""
+    return (_product(piece, atom) for atom in MMA)
+
+
+def _product(piece: Piece, atom: Atom) -> Piece:
+    """That of one row, with as many registers as its layouts have."""
     kind, letter = _SUMS[atom.sums]
     packed, inputs = max(1, WORD // atom.size), []
     sums, *held = (
@@ -246,58 +123,27 @@ def _mma_piece(atom: Atom) -> Piece:
         "INPUTS": ", ".join(inputs),
     }
     needs = ("word",) if atom.size <= WORD else ()
-    return Piece(name=words["NAME"], needs=needs, text=_filled(_MMA, words))
+    return Piece(name=words["NAME"], needs=needs, text=filled(piece.text, words))
 
 
-def _load_piece(count: int, transposed: bool) -> Piece:
-    words = {
-        "NAME": f"load_matrix_{count}{'_t' * transposed}",
-        "COUNT": str(count),
-        "WAY": ".trans" * transposed,
-        "{PLACES}": _places(0, count),
-        "WORDS": ", ".join(f'"=r"(words[{number}])' for number in range(count)),
-    }
-    return Piece(name=words["NAME"], needs=("address",), text=_filled(_LOAD_MATRIX, words))
+def loads(piece: Piece) -> Iterator[Piece]:
+    """Loads of so many matrices at once, as they lie or transposed."""
+    for count, turned in product((1, 2, 4), (False, True)):
+        words = {
+            "NAME": f"load_matrix_{count}{'_t' * turned}",
+            "COUNT": str(count),
+            "WAY": ".trans" * turned,
+            "{PLACES}": _places(0, count),
+            "WORDS": ", ".join(f'"=r"(words[{number}])' for number in range(count)),
+        }
+        yield replace(piece, name=words["NAME"], text=filled(piece.text, words))
 
 
 def _places(start: int, end: int) -> str:
     return f"{{{', '.join(f'%{number}' for number in range(start, end))}}}"
 
 
-def _filled(text: str, words: Mapping[str, str]) -> str:
-    for placeholder, word in words.items():
-        text = text.replace(placeholder, word)
-    return text
-
-
 def _rows(items: list[str], between: str) -> str:
     """The items with commas between them, eight in a line."""
     rows = [", ".join(items[start : start + 8]) for start in range(0, len(items), 8)]
     return f", {between}".join(rows)
-
-
-PRODUCTS = (
-    Piece(name="matrix", needs=("address",), text=_MATRIX),
-    Piece(name="matrix_across", needs=("matrix",), text=_MATRIX_ACROSS),
-    Piece(name="products", text=_PRODUCTS),
-    Piece(name="products_int", needs=("products",), text=_PRODUCTS_INT),
-    Piece(name="unknown", text=_UNKNOWN),
-    *(
-        Piece(
-            name=f"pack_{kind}",
-            text=_filled(
-                _PACK,
-                {
-                    "NAME": str(kind),
-                    "EACH": _EACH.get(kind, "2"),
-                    "PACKED": line.replace("PTX", _ROUNDED.get(str(kind), "")),
-                },
-            ),
-        )
-        for kind, line in _PACKED.items()
-    ),
-    Piece(name="store_matrix", needs=("address",), text=_STORE_MATRIX),
-    *(_load_piece(count, turned) for count in (1, 2, 4) for turned in (False, True)),
-    Piece(name="word", text=_WORD),
-    *map(_mma_piece, MMA),
-)

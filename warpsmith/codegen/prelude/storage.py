@@ -1,169 +1,52 @@
-"""How elements are stored that no C++ type of their size holds: narrow floats, and single bits."""
+"""Types of elements that no C++ type of their size holds: floats of 16 and of 8 bits."""
 
 from __future__ import annotations
 
-from warpsmith.codegen.prelude.piece import Piece
+from collections.abc import Iterator
 
-# One template for both types. A float holds every value of either type, so `double` goes out
-# through float exactly. On the way in it would be rounded twice, so each type has an instruction
-# that rounds a double once. (PyTorch rounds twice: the results differ in rare ties.)
-_STRUCT = """
-struct NAME {
-    unsigned short bits;
-    NAME() = default;
-    __device__ __forceinline__ explicit NAME(float x) {
-        asm("cvt.rn.PTX.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    }
-    __device__ __forceinline__ explicit NAME(double x) {
-        asm("cvt.rn.PTX.f64 %0, %1;" : "=h"(bits) : "d"(x));
-    }
-    __device__ __forceinline__ explicit operator float() const { WIDEN }
-    __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
-};
-// Two floats, rounded to nearest even, in one register; `low` goes to the lower address.
-__device__ __forceinline__ unsigned PACK(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.PTXx2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-"""
+from warpsmith.codegen.prelude.piece import Piece, filled
 
-_UNPACK_BFLOAT16 = """
-__device__ __forceinline__ void ws_unpack_bf16x2(unsigned pair, float& low, float& high) {
-    low = __uint_as_float(pair << 16);
-    high = __uint_as_float(pair & 0xffff0000u);
+_FLOAT16 = {
+    "bfloat16": {
+        "NAME": "ws_bfloat16",
+        "UNPACK": "ws_unpack_bf16x2",
+        "PACK": "ws_pack_bf16x2",
+        "PTX": "bf16",
+        # One instruction also for the upper half of a register, which a shift would move down.
+        "WIDEN": 'unsigned wide; asm("mov.b32 %0, {%1, %2};" : "=r"(wide) '
+        ': "h"((unsigned short)0), "h"(bits)); return __uint_as_float(wide);',
+        "PARTS": "low = __uint_as_float(pair << 16);\n"
+        "    high = __uint_as_float(pair & 0xffff0000u);",
+    },
+    "half": {
+        "NAME": "ws_half",
+        "UNPACK": "ws_unpack_half2",
+        "PACK": "ws_pack_half2",
+        "PTX": "f16",
+        "WIDEN": 'float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x;',
+        "PARTS": 'asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; '
+        'cvt.f32.f16 %1, b; }"\n        : "=f"(low), "=f"(high) : "r"(pair));',
+    },
 }
-"""
-
-_UNPACK_HALF = """
-__device__ __forceinline__ void ws_unpack_half2(unsigned pair, float& low, float& high) {
-    asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }"
-        : "=f"(low), "=f"(high) : "r"(pair));
-}
-"""
-
-# Whole vectors, in registers of two elements each: pairs share one conversion instruction, and are
-# never taken apart on their way to memory.
-_VECTORS = """
-template <int N>
-__device__ __forceinline__ void ws_widen(float (&to)[N], const ws_vec<NAME, N>& from) {
-    if constexpr (N == 1) {
-        to[0] = (float)from[0];
-    } else {
-        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
-        vector = from;
-        #pragma unroll
-        for (int i = 0; i < N / 2; ++i) UNPACK(pairs[i], to[2 * i], to[2 * i + 1]);
-    }
-}
-template <int N>
-__device__ __forceinline__ void ws_narrow(ws_vec<NAME, N>& to, const float (&from)[N]) {
-    if constexpr (N == 1) {
-        to[0] = NAME(from[0]);
-    } else {
-        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
-        #pragma unroll
-        for (int i = 0; i < N / 2; ++i) pairs[i] = PACK(from[2 * i], from[2 * i + 1]);
-        to = vector;
-    }
-}
-"""
-
-_BFLOAT16 = {
-    "NAME": "ws_bfloat16",
-    "UNPACK": "ws_unpack_bf16x2",
-    "PACK": "ws_pack_bf16x2",
-    "PTX": "bf16",
-    # One instruction also for the upper half of a register, which a shift would first move down.
-    "WIDEN": 'unsigned wide; asm("mov.b32 %0, {%1, %2};" : "=r"(wide) '
-    ': "h"((unsigned short)0), "h"(bits)); return __uint_as_float(wide);',
-}
-_HALF = {
-    "NAME": "ws_half",
-    "UNPACK": "ws_unpack_half2",
-    "PACK": "ws_pack_half2",
-    "PTX": "f16",
-    "WIDEN": 'float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x;',
+_FLOAT8 = {
+    "float8_e4m3fn": {"NAME": "ws_float8_e4m3fn", "PTX": "e4m3x2", "BEYOND": ""},
+    "float8_e5m2": {
+        "NAME": "ws_float8_e5m2",
+        "PTX": "e5m2x2",
+        # The instruction gives the largest number for what is nearer to infinity.
+        "BEYOND": "\n        if (fabsf(x) >= 61440.0f) bits = (bits & 0x80u) | 0x7cu;",
+    },
 }
 
 
-# Instructions take pairs: the other one is 0. A double comes through float, as in PyTorch.
-_FLOAT8 = """
-struct NAME {
-    unsigned char bits;
-    NAME() = default;
-    __device__ __forceinline__ explicit NAME(float x) {
-        unsigned short pair;
-        asm("cvt.rn.satfinite.PTX.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
-        bits = (unsigned char)pair;BEYOND
-    }
-    __device__ __forceinline__ explicit operator float() const {
-        float x;
-        asm("{ .reg .b32 pair; .reg .b16 low, high; cvt.rn.f16x2.PTX pair, %1; "
-            "mov.b32 {low, high}, pair; cvt.f32.f16 %0, low; }"
-            : "=f"(x) : "h"((unsigned short)bits));
-        return x;
-    }
-    __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
-};
-"""
-
-_E4M3 = {"NAME": "ws_float8_e4m3fn", "PTX": "e4m3x2", "BEYOND": ""}
-_E5M2 = {
-    "NAME": "ws_float8_e5m2",
-    "PTX": "e5m2x2",
-    # The instruction gives the largest number for what is nearer to infinity.
-    "BEYOND": "\n        if (fabsf(x) >= 61440.0f) bits = (bits & 0x80u) | 0x7cu;",
-}
+def types(piece: Piece) -> Iterator[Piece]:
+    """A type for each set of words."""
+    for name, words in (_FLOAT16 if piece.name == "float16" else _FLOAT8).items():
+        yield Piece(name=name, text=filled(piece.text, words))
 
 
-def _fill(template: str, words: dict[str, str]) -> str:
-    for placeholder, word in words.items():
-        template = template.replace(placeholder, word)
-    return template
-
-
-# All are zero at first, so that compilers know what a write to a constant place leaves.
-_BITS = """
-// A bit of a register, as a bool that is read and written.
-struct ws_bit {
-    unsigned& word;
-    const int place;
-    __device__ __forceinline__ operator bool() const { return (word >> place) & 1u; }
-    __device__ __forceinline__ void operator=(bool value) {
-        word = (word & ~(1u << place)) | ((unsigned)value << place);
-    }
-    __device__ __forceinline__ void operator=(const ws_bit& other) { *this = (bool)other; }
-};
-// N bools in registers, a bit each.
-template <int N>
-struct ws_bits {
-    unsigned words[(N + 31) / 32] = {};
-    __device__ __forceinline__ ws_bit operator[](int i) { return {words[i / 32], i % 32}; }
-};
-"""
-
-_WORDS = """
-// Neighbouring elements of a thread as one word, which shuffles move, and back.
-template <class Word, int Packed, class T>
-__device__ __forceinline__ Word ws_word(const T* elements) {
-    Word word = 0;
-    memcpy(&word, elements, Packed * sizeof(T));
-    return word;
-}
-template <int Packed, class Word, class T>
-__device__ __forceinline__ void ws_put_word(T* elements, Word word) {
-    memcpy(elements, &word, Packed * sizeof(T));
-}
-"""
-
-STORAGE = (
-    Piece(name="words", text=_WORDS),
-    Piece(name="bfloat16", text=_fill(_STRUCT, _BFLOAT16) + _UNPACK_BFLOAT16),
-    Piece(name="half", text=_fill(_STRUCT, _HALF) + _UNPACK_HALF),
-    Piece(name="float8_e4m3fn", text=_fill(_FLOAT8, _E4M3)),
-    Piece(name="float8_e5m2", text=_fill(_FLOAT8, _E5M2)),
-    Piece(name="vector_bfloat16", needs=("bfloat16", "vector"), text=_fill(_VECTORS, _BFLOAT16)),
-    Piece(name="vector_half", needs=("half", "vector"), text=_fill(_VECTORS, _HALF)),
-    Piece(name="bits", text=_BITS),
-)
+def vectors(piece: Piece) -> Iterator[Piece]:
+    """Vectors of each type of 16 bits."""
+    for name, words in _FLOAT16.items():
+        text = filled(piece.text, words)
+        yield Piece(name=f"vector_{name}", needs=(name, "vector"), text=text)

@@ -14,21 +14,12 @@ from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.fusion import Fusion as Program
 
 __all__ = [
-    "argsort",
-    "embedding_fwd",
     "grouped_mm",
-    "linear",
     "scaled_mm",
     "sdpfa_bwd",
     "sdpfa_fwd",
     "topk",
 ]
-
-
-@operation
-def linear(arg1: Any, arg2: Any, bias: Any = None) -> Any:
-    """`arg1 @ arg2.T + bias`."""
-    return own.linear(arg1, arg2, bias)
 
 
 @operation
@@ -190,22 +181,6 @@ def sdpfa_bwd(
 
 
 @operation
-def embedding_fwd(
-    input: Any,
-    weight: Any,
-    padding_idx: Any = None,
-    max_norm: Any = None,
-    norm_type: Any = None,
-    scale_grad_by_freq: Any = None,
-    sparse: Any = None,
-) -> Any:
-    """For each index the row of `weight` that it chooses."""
-    return own.embedding_fwd(
-        input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse
-    )
-
-
-@operation
 def topk(arg: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = False) -> Any:
     """(The k largest or smallest elements, where they stand), in order; a call may say how many."""
     count = number(k)
@@ -213,9 +188,3 @@ def topk(arg: Any, k: Any, dim: int = -1, largest: bool = True, sorted: bool = F
         return own.topk(arg, count, dim, largest, sorted)
     order = own.narrow(own.argsort(arg, dim, largest), dim, 0, count)
     return own.gather(arg, order, dim), order
-
-
-@operation
-def argsort(arg: Any, dim: int = -1, descending: bool = False, stable: bool = False) -> Any:
-    """Where the elements of a dimension stand, in order."""
-    return own.argsort(arg, dim, descending, stable)

@@ -56,93 +56,59 @@ class ParallelType(Enum):
     __hash__ = object.__hash__
 
 
-# `global` is a word of Python's grammar, so that these two are made by a call.
+# What has members of these names and nothing else; `global` is a word of Python's grammar.
+
 MemoryType = Enum("MemoryType", "tensor local shared global symmetric", module=__name__)
+"""Where a tensor lives."""
+
 CacheOp = Enum("CacheOp", "unspecified all_levels streaming global", module=__name__)
+"""Which caches keep what a load brings."""
 
+LoadStoreOpType = Enum("LoadStoreOpType", "set load_matrix cp_async tma", module=__name__)
+"""What carries a copy."""
 
-class LoadStoreOpType(Enum):
-    """What carries a copy."""
+IdMappingMode = Enum(
+    "IdMappingMode", "exact almost_exact broadcast permissive loop", module=__name__
+)
+"""Which axes of different tensors count as one."""
 
-    set = "set"
-    load_matrix = "load_matrix"
-    cp_async = "cp_async"
-    tma = "tma"
+SchedulerType = Enum(
+    "SchedulerType",
+    "none no_op pointwise matmul reduction inner_persistent inner_outer_persistent "
+    "outer_persistent transpose expr_eval resize",
+    module=__name__,
+)
+"""Which of nvFuser's schedulers takes a fusion."""
 
+MatmulTilingStrategy = Enum(
+    "MatmulTilingStrategy",
+    "one_tile_per_cta distribute_tiles_across_sms distribute_stages_across_sms",
+    module=__name__,
+)
+"""How tiles of a product are handed out."""
 
-class IdMappingMode(Enum):
-    """Which axes of different tensors count as one."""
+MatmulBufferingLoopLevel = Enum("MatmulBufferingLoopLevel", "cta_tiles warp_tiles", module=__name__)
+"""Which tiles of a product share their stages."""
 
-    exact = "exact"
-    almost_exact = "almost_exact"
-    broadcast = "broadcast"
-    permissive = "permissive"
-    loop = "loop"
+MatmulCircularBufferingStrategy = Enum(
+    "MatmulCircularBufferingStrategy", "pipelined warp_specialized", module=__name__
+)
+"""Who loads the operands of a product."""
 
+MatmulTileRasterizationOrder = Enum(
+    "MatmulTileRasterizationOrder", "column_major row_major", module=__name__
+)
+"""In which order tiles of a product are walked."""
 
-class SchedulerType(Enum):
-    """Which of nvFuser's schedulers takes a fusion."""
+MmaMacroArch = Enum(
+    "MmaMacroArch",
+    "no_mma volta turing ampere hopper blackwell_1cta blackwell_2cta",
+    module=__name__,
+)
+"""Family of a tensor core's instruction."""
 
-    none = "none"
-    no_op = "no_op"
-    pointwise = "pointwise"
-    matmul = "matmul"
-    reduction = "reduction"
-    inner_persistent = "inner_persistent"
-    inner_outer_persistent = "inner_outer_persistent"
-    outer_persistent = "outer_persistent"
-    transpose = "transpose"
-    expr_eval = "expr_eval"
-    resize = "resize"
-
-
-class MatmulTilingStrategy(Enum):
-    """How tiles of a product are handed out."""
-
-    one_tile_per_cta = "one_tile_per_cta"
-    distribute_tiles_across_sms = "distribute_tiles_across_sms"
-    distribute_stages_across_sms = "distribute_stages_across_sms"
-
-
-class MatmulBufferingLoopLevel(Enum):
-    """Which tiles of a product share their stages."""
-
-    cta_tiles = "cta_tiles"
-    warp_tiles = "warp_tiles"
-
-
-class MatmulCircularBufferingStrategy(Enum):
-    """Who loads the operands of a product."""
-
-    pipelined = "pipelined"
-    warp_specialized = "warp_specialized"
-
-
-class MatmulTileRasterizationOrder(Enum):
-    """In which order tiles of a product are walked."""
-
-    column_major = "column_major"
-    row_major = "row_major"
-
-
-class MmaMacroArch(Enum):
-    """Family of a tensor core's instruction."""
-
-    no_mma = "no_mma"
-    volta = "volta"
-    turing = "turing"
-    ampere = "ampere"
-    hopper = "hopper"
-    blackwell_1cta = "blackwell_1cta"
-    blackwell_2cta = "blackwell_2cta"
-
-
-class CommunicatorBackend(Enum):
-    """Who carries data between GPUs."""
-
-    nccl = "nccl"
-    ucc = "ucc"
-    cuda = "cuda"
+CommunicatorBackend = Enum("CommunicatorBackend", "nccl ucc cuda", module=__name__)
+"""Who carries data between GPUs."""
 
 
 E = TypeVar("E", bound=Enum)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Callable
 from functools import partial, wraps
@@ -68,14 +69,22 @@ def _value(made: object) -> Any:
 
 
 def named(name: str, parameters: str, function: Function) -> Function:
-    """An operation that is a function of warpsmith, with nvFuser's names of its arguments."""
+    """An operation that is a function of warpsmith, with nvFuser's names of its arguments.
+
+    Args:
+        parameters: names, with defaults such as `dim=-1`.
+    """
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    names = parameters.split()
+    shown: list[inspect.Parameter] = []
+    for word in parameters.split():
+        own, _, default = word.partition("=")
+        value = ast.literal_eval(default) if default else inspect.Parameter.empty
+        shown.append(inspect.Parameter(own, kind, default=value))
 
     def by_name(**given: Any) -> Any:
-        return function(*(given[each] for each in names))
+        return function(*(given.get(each.name, each.default) for each in shown))
 
     by_name.__name__ = by_name.__qualname__ = name
     by_name.__doc__ = function.__doc__
-    by_name.__signature__ = inspect.Signature([inspect.Parameter(each, kind) for each in names])  # type: ignore[attr-defined]  # as inspect documents it
+    by_name.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # as inspect documents it
     return operation(by_name)

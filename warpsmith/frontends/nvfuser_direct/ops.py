@@ -38,12 +38,20 @@ BINARY = (
 )
 OTHERS = {
     "addcmul": "x t1 t2 value",
+    "argsort": "arg dim=-1 descending=False stable=False",
     "broadcast": "arg is_broadcast_dim",
     "cast": "arg dtype",
+    "cat": "tensors dim=0 manual_padding=False",
+    "clamp": "x min=None max=None",
+    "cumprod": "arg dim",
+    "cumsum": "arg dim",
+    "embedding_fwd": "input weight padding_idx=None max_norm=None norm_type=None "
+    "scale_grad_by_freq=None sparse=None",
     "expand": "arg shape",
     "gather": "arg index dim",
     "index_select": "arg index dim",
     "lerp": "start end weight",
+    "linear": "arg1 arg2 bias=None",
     "matmul": "a b",
     "permute": "arg dims",
     "scatter": "arg1 index src dim",
@@ -51,6 +59,8 @@ OTHERS = {
     "stride_order": "arg stride_order",
     "take_along_axis": "arg index dim",
     "threshold": "x thr value",
+    "triu": "arg diagonal=0",
+    "welford": "arg dims",
 }
 
 SAME = {
@@ -63,7 +73,7 @@ SAME = {
 _SAME = {name: named(name, words, getattr(own, name)) for name, words in SAME.items()}
 
 
-HERE = "broadcast_in_dim cat clamp imag pad real reshape shape size slice squeeze triu where"
+HERE = "broadcast_in_dim imag pad real reshape shape size slice squeeze where"
 """Operations that are functions of this file."""
 
 
@@ -75,12 +85,6 @@ def size(arg: TensorView, dim: int) -> Val:
 def shape(arg: TensorView) -> list[Val]:
     """Extents of all dimensions."""
     return arg.shape()
-
-
-@operation
-def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
-    """`x` between `min` and `max`, of which one may be absent."""
-    return own.clamp(x, min, max)
 
 
 @operation
@@ -103,12 +107,6 @@ def real(x: Any) -> Any:
 def imag(x: Any) -> Any:
     """The imaginary part of complex numbers."""
     raise unsupported("ops.imag", f"{x.name} of type {x.dtype.name} is real")
-
-
-@operation
-def triu(arg: Any, diagonal: Any = 0) -> Any:
-    """The elements on and above a diagonal, and 0 below."""
-    return own.triu(arg, diagonal)
 
 
 @operation
@@ -151,12 +149,6 @@ def slice(
 def pad(arg: Any, pad_widths: Sequence[Any], value: Any = None, *, fusion: Fusion) -> Any:
     """So many elements more before and behind, from the last dimension on."""
     return own.pad(arg, list(map(fusion.extent, pad_widths)), 0 if value is None else value)
-
-
-@operation
-def cat(tensors: Sequence[Any], dim: int = 0, manual_padding: bool = False) -> Any:
-    """Tensors behind each other along a dimension."""
-    return own.cat(tensors, dim, manual_padding)
 
 
 _FOUR_BITS = "floats of 4 bits, and scales of blocks of them, are Blackwell's"

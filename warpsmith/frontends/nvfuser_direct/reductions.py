@@ -13,15 +13,12 @@ from warpsmith.ir.dtypes import DataType as Type
 __all__ = [
     "cummax",
     "cummin",
-    "cumprod",
-    "cumsum",
     "max",
     "min",
     "prod",
     "sum",
     "var",
     "var_mean",
-    "welford",
 ]
 
 
@@ -66,24 +63,6 @@ def var(arg: Any, dims: Any, correction: float = 1, keepdim: bool = False) -> An
 def var_mean(arg: Any, dims: Any, correction: float = 1, keepdim: bool = False) -> Any:
     """(Variance, mean) over `dims`."""
     return own.var_mean(arg, dims, number(correction), keepdim)
-
-
-@operation
-def welford(arg: Any, dims: Any) -> Any:
-    """(Mean, sum of squared deviations, count) over `dims`."""
-    return own.welford(arg, dims)
-
-
-@operation
-def cumsum(arg: Any, dim: int) -> Any:
-    """Sums of a dimension's elements up to each."""
-    return own.cumsum(arg, dim)
-
-
-@operation
-def cumprod(arg: Any, dim: int) -> Any:
-    """Products of a dimension's elements up to each."""
-    return own.cumprod(arg, dim)
 
 
 @operation

@@ -23,9 +23,35 @@ class Hazard(Enum):
     WAW = "write after write"
 
 
+class Dependence:
+    """`first` must be over before `second`."""
+
+    __slots__ = ()
+
+    first: Site
+    second: Site
+
+    @property
+    def hazard(self) -> Hazard:
+        if not self.first.writes:
+            return Hazard.WAR
+        return Hazard.WAW if self.second.writes else Hazard.RAW
+
+    @property
+    def buffer(self) -> str:
+        return self.first.buffer.name
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the threads that come first make what they did known to the other proxy."""
+        memory = self.first.buffer.memory
+        first, second = self.first.effect.proxy, self.second.effect.proxy
+        return memory is MemoryType.shared and (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
+
+
 @dataclass(slots=True, eq=False)
-class Edge:
-    """`first` must be over before `second`.
+class Edge(Dependence):
+    """One between two accesses, which statements between them order.
 
     Attributes:
         loop: by whose iterations the edge is carried, `turns` of them; None where it is not.
@@ -46,23 +72,6 @@ class Edge:
     through: Node | None = None
     same: bool = False
     nodes: list[Node] = field(default_factory=list)
-
-    @property
-    def hazard(self) -> Hazard:
-        if not self.first.writes:
-            return Hazard.WAR
-        return Hazard.WAW if self.second.writes else Hazard.RAW
-
-    @property
-    def buffer(self) -> str:
-        return self.first.buffer.name
-
-    @property
-    def fenced(self) -> bool:
-        """Whether the threads that come first make what they did known to the other proxy."""
-        memory = self.first.buffer.memory
-        first, second = self.first.effect.proxy, self.second.effect.proxy
-        return memory is MemoryType.shared and (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
 
     @property
     def across(self) -> bool:

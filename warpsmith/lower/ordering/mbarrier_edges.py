@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError
-from warpsmith.kernel.effects import Proxy, Verb
+from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.traversal import barriers
-from warpsmith.lower.ordering.edges import Hazard
+from warpsmith.lower.ordering.edges import Dependence
 from warpsmith.lower.ordering.scopes import Site
 from warpsmith.lower.ordering.tree import Node, backward, common, inside, onward, straight
 
 
 @dataclass(slots=True, eq=False)
-class MbarrierEdge:
+class MbarrierEdge(Dependence):
     """A stage is filled before it is used, or used before it is filled anew.
 
     Attributes:
@@ -31,20 +31,6 @@ class MbarrierEdge:
     arrival: Node
     wait: Node
     nodes: list[Node] = field(default_factory=list)
-
-    @property
-    def hazard(self) -> Hazard:
-        return Hazard.RAW if self.first.writes else Hazard.WAR
-
-    @property
-    def buffer(self) -> str:
-        return self.first.buffer.name
-
-    @property
-    def fenced(self) -> bool:
-        """Whether the two go by different proxies, and the first by the threads' own."""
-        first, second = self.first.effect.proxy, self.second.effect.proxy
-        return (first, second) == (Proxy.GENERIC, Proxy.ASYNC)
 
     @property
     def stop(self) -> Node:

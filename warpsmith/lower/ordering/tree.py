@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from warpsmith.ir import integers
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.kernel.effects import Orders, Verb
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import ELECTED
@@ -253,6 +254,6 @@ def _certain(nodes: Iterable[Node], through: Node | None = None) -> Iterator[Nod
     for node in nodes:
         yield node
         loop = node.statement
-        runs = isinstance(loop, For) and integers.lower_bound(loop.extent) >= 1
+        runs = isinstance(loop, For) and lower_bound(loop.extent) >= 1
         if node.elects or runs or (through is not None and node in through.up()):
             yield from _certain(node.body or (), through)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
+from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.polynomials import Polynomial, expression, polynomial
 from warpsmith.ir.scalar import Apply, Expr, Symbol
@@ -134,7 +135,7 @@ def room_of(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | 
     stride, last = expression(step), _largest(expression(start), bound)
     if last is None or any(_uses(e, {loop.symbol.name, *bound}) for e in (stride, last)):
         return None
-    if stride != integers.ZERO and integers.lower_bound(stride) < 1:
+    if stride != integers.ZERO and lower_bound(stride) < 1:
         return None
     return integers.maximum(integers.sub(limit, last), 0), stride
 
@@ -152,7 +153,7 @@ def _largest(expr: Expr, bound: set[str]) -> Expr | None:
     ]
     last: dict[Expr, Expr] = {s: integers.sub(s.extent, 1) for s in symbols if s.extent is not None}
     grows = all(
-        coefficient > 0 and all(integers.lower_bound(factor) >= 0 for factor in monomial)
+        coefficient > 0 and all(lower_bound(factor) >= 0 for factor in monomial)
         for monomial, coefficient in polynomial(expr).items()
         if any(symbol in monomial for symbol in last)
     )

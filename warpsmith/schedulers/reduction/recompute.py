@@ -66,9 +66,10 @@ def clone_of(
     *,
     together: bool = False,
 ) -> TensorView:
-    """A second tensor of the same value, computed from the inputs again.
+    """A second tensor of the same value, computed again: from the inputs, or from `clones`.
 
     Args:
+        clones: by tensor, the one to read in its place; those that are made are added.
         together: it reads them in the loops of the first.
     """
     definition = tensor.definition

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from warpsmith.ir.clone import Clones, Known, walked_together
 from warpsmith.ir.exprs import Pointwise, Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
+from warpsmith.schedulers.reduction.recompute import clone_of
 from warpsmith.schedulers.rows.applicability import stages, walks_rows
 
 COSTLY = frozenset(
@@ -79,7 +79,7 @@ def recompute(fusion: Fusion, runs: Mapping[TensorView, Run]) -> None:
     for operation in reversed(list(fusion.operations)):
         output = operation.outputs[0]
         for stage in runs[output].stages[1:] if output in runs else ():
-            clone = _clone(fusion, output)
+            clone = clone_of(fusion, output, {s: s for s in tensor_inputs(operation)})
             stage_of[clone] = stage
             for use in fusion.uses(output):
                 if stage_of.get(use.outputs[0]) == stage:
@@ -126,16 +126,3 @@ class _Origins:
         beside = not self._there.isdisjoint(before)
         smaller = kept < tensor.dtype.size or (beside and kept == tensor.dtype.size)
         return before if smaller else itself
-
-
-def _clone(fusion: Fusion, tensor: TensorView) -> TensorView:
-    """A second tensor that the same operation computes from the same sources."""
-    definition = tensor.definition
-    assert definition is not None
-    known: Known = {fusion: fusion, **walked_together(definition)}
-    known |= {source: source for source in tensor_inputs(definition)}
-    operation = Clones(known).operation(definition)
-    clone = operation.outputs[0]
-    clone.number = fusion.register(clone)
-    fusion.insert_after(definition, operation)
-    return clone

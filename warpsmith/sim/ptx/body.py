@@ -189,7 +189,7 @@ class _Body:
         if word == "[":
             return self.address()
         if word == "{":
-            return Vector(self.vector())
+            return Vector(self.listed("{", "}"))
         if word in ("|", ",", ";"):
             cursor.fail("an operand")
         scalar = cursor.scalar()
@@ -198,11 +198,12 @@ class _Body:
             return Pair(scalar, Symbol(cursor.name("a second destination")))
         return scalar
 
-    def vector(self) -> tuple[Scalar, ...]:
+    def listed(self, opened: str, closed: str) -> tuple[Scalar, ...]:
+        """Scalars with commas between them, of a vector or in parentheses."""
         cursor = self.cursor
-        cursor.expect("{")
+        cursor.expect(opened)
         items: list[Scalar] = []
-        while not cursor.accept("}"):
+        while not cursor.accept(closed):
             if items:
                 cursor.expect(",")
             items.append(cursor.scalar())
@@ -213,7 +214,7 @@ class _Body:
         cursor.expect("[")
         base = cursor.scalar()
         if cursor.accept(","):
-            coordinates = self.vector()
+            coordinates = self.listed("{", "}")
             if cursor.word == ",":
                 cursor.fail("`]`: offsets of im2col are not supported")
             cursor.expect("]")
@@ -226,12 +227,12 @@ class _Body:
         results: tuple[Scalar, ...] = ()
         arguments: tuple[Scalar, ...] = ()
         if cursor.word == "(":
-            results = self.parenthesis()
+            results = self.listed("(", ")")
             cursor.expect(",")
         name = cursor.name("the function to call")
         if cursor.accept(","):
             if cursor.word == "(":
-                arguments = self.parenthesis()
+                arguments = self.listed("(", ")")
                 if cursor.accept(","):
                     cursor.name("a prototype")
             else:
@@ -241,16 +242,6 @@ class _Body:
         text = self.text(begin)
         cursor.index += 1
         return Call(line, name, results, arguments, guard, self.location, text)
-
-    def parenthesis(self) -> tuple[Scalar, ...]:
-        cursor = self.cursor
-        cursor.expect("(")
-        items: list[Scalar] = []
-        while not cursor.accept(")"):
-            if items:
-                cursor.expect(",")
-            items.append(cursor.scalar())
-        return tuple(items)
 
     def text(self, begin: int) -> str:
         """From the word at `begin` to the present one, on one line."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.resources import files
 
 from warpsmith.planner.cuts import Cut
 from warpsmith.planner.other_kernels import Other
 from warpsmith.tools.page.content import Content
 from warpsmith.tools.page.kernel import kernel_section
 from warpsmith.tools.page.listing import Names
-from warpsmith.tools.page.markup import Markup, joined, tag
+from warpsmith.tools.page.markup import Markup, asset, joined, tag
 from warpsmith.tools.page.picture import is_drawn, picture
 from warpsmith.tools.page.program import size_text
 from warpsmith.tools.page.tables import row, table
@@ -33,7 +32,7 @@ def page(content: Content) -> str:
                 tag("meta", name="color-scheme", content="light dark"),
                 tag("link", rel="icon", href="data:,"),
                 tag("title", f"{content.title}: warpsmith"),
-                tag("style", _asset("page.css")),
+                tag("style", asset("drawing.css"), asset("page.css")),
             ),
             tag(
                 "body",
@@ -41,17 +40,12 @@ def page(content: Content) -> str:
                 _program(content, names),
                 *_cuts(content),
                 *(kernel_section(each, content, names) for each in content.kernels),
-                tag("script", _asset("page.js")),
+                tag("script", asset("page.js")),
             ),
             lang="en",
         ),
         "\n",
     )
-
-
-def _asset(name: str) -> Markup:
-    """A file that lies beside this one; it has no sign that HTML would need escaped."""
-    return Markup("\n" + (files(__package__) / name).read_text("utf-8"))
 
 
 def _summary(content: Content) -> Iterator[Markup]:

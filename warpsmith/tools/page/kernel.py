@@ -9,7 +9,7 @@ from warpsmith.engine.facts import Choice, LaunchFacts, Price
 from warpsmith.engine.role_facts import RingRow
 from warpsmith.targets.family import WARP
 from warpsmith.tools.page.content import Content, KernelContent
-from warpsmith.tools.page.lanes import MEANINGS, lanes
+from warpsmith.tools.page.lanes import kinds_of, lanes
 from warpsmith.tools.page.listing import Names, listing
 from warpsmith.tools.page.markup import Markup, joined, tag
 from warpsmith.tools.page.program import size_text
@@ -179,11 +179,9 @@ def _timeline(timeline: Timeline | str) -> Iterator[Markup]:
         "not how fast a GPU is.",
         class_="quiet",
     )
-    used = {span.kind for _, group in timeline.groups for lane in group for span in lane.spans}
     keys = (
         joined(tag("span", class_=f"key {kind}"), f" {words}  ")
-        for kind, words in MEANINGS
-        if kind in used
+        for kind, words in kinds_of(timeline)
     )
     yield tag("p", *keys, class_="legend")
     yield lanes(timeline)

@@ -15,6 +15,7 @@ _COPY: Final = 8.0
 _HEAD: Final = 20.0
 _AXIS: Final = 30.0
 _TICKS: Final = 8
+_SIGN: Final = 6.8
 
 MEANINGS: Final = (
     ("run", "runs"),
@@ -22,14 +23,33 @@ MEANINGS: Final = (
     ("wait", "waits"),
     ("load", "copy into shared memory"),
     ("store", "copy out of shared memory"),
+    ("full", "stage is full; the number tells its fills apart"),
 )
 """Kinds of spans, in words."""
 
 
+def kinds_of(timeline: Timeline) -> list[tuple[str, str]]:
+    """Those of its spans, in words."""
+    used = {span.kind for _, group in timeline.groups for lane in group for span in lane.spans}
+    return [(kind, words) for kind, words in MEANINGS if kind in used]
+
+
 def lanes(timeline: Timeline) -> Markup:
     """The whole timeline."""
+    content, height = drawn(timeline, 4.0)
+    return tag(
+        "svg",
+        *content,
+        viewBox=f"0 0 {WIDTH:.0f} {height:.0f}",
+        class_="timeline",
+        role="img",
+        aria_label="timeline of one block",
+    )
+
+
+def drawn(timeline: Timeline, y: float) -> tuple[list[Markup], float]:
+    """All lanes from a height on, and where they end."""
     content: list[Markup] = []
-    y = 4.0
     for name, group in timeline.groups:
         content.append(tag("text", name, x=4, y=y + 13, class_="agent"))
         y += _HEAD
@@ -39,14 +59,7 @@ def lanes(timeline: Timeline) -> Markup:
             y += height + 3
         y += 6
     content += _axis(y, timeline.end)
-    return tag(
-        "svg",
-        *content,
-        viewBox=f"0 0 {WIDTH:.0f} {y + _AXIS:.0f}",
-        class_="timeline",
-        role="img",
-        aria_label="timeline of one block",
-    )
+    return content, y + _AXIS
 
 
 def _x(cycle: float, end: int) -> float:
@@ -56,7 +69,12 @@ def _x(cycle: float, end: int) -> float:
 def _lane(lane: Lane, y: float, height: float, end: int) -> Iterator[Markup]:
     if lane.name:
         yield tag("text", lane.name, x=_LEFT - 8, y=y + 11, text_anchor="end", class_="quiet")
-    yield from (_bar(span, y, height, end) for span in lane.spans)
+    for span in lane.spans:
+        yield _bar(span, y, height, end)
+        left, right = _x(span.begin, end), _x(span.end, end)
+        if span.number is not None and right - left > _SIGN * len(str(span.number)):
+            middle = (left + right) / 2
+            yield tag("text", span.number, x=middle, y=y + 11, text_anchor="middle")
 
 
 def _bar(span: Span, y: float, height: float, end: int) -> Markup:

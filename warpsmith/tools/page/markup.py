@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from importlib.resources import files
 
 
 class Markup(str):
@@ -37,6 +38,11 @@ def joined(*content: object) -> Markup:
     return Markup(
         "".join(each if isinstance(each, Markup) else escape(_text(each)) for each in content)
     )
+
+
+def asset(name: str) -> Markup:
+    """A file that lies beside this one; it has no sign that HTML would need escaped."""
+    return Markup("\n" + (files(__package__) / name).read_text("utf-8"))
 
 
 def _text(value: object) -> str:

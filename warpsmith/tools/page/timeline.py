@@ -19,7 +19,7 @@ from warpsmith.sim.isa import Op
 from warpsmith.sim.machine import Launch, Outcome
 from warpsmith.sim.report import KINDS
 from warpsmith.sim.trace import trace_events
-from warpsmith.tools.spans import barrier_places
+from warpsmith.tools.page.stages import barrier_places, fills
 
 Event = dict[str, Any]
 
@@ -42,13 +42,15 @@ class Span:
     """From one cycle to another.
 
     Attributes:
-        kind: `run`, `product`, `wait`, `load` or `store`.
+        kind: `run`, `product`, `wait`, `load`, `store`, or `full`, of a stage.
+        number: that is written into it.
     """
 
     begin: int
     end: int
     kind: str
     about: str
+    number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,7 @@ def _read(each: Smaller, launch: Launch, outcome: Outcome, roles: Sequence[RoleR
         )
         for name, members in _agents(shown, roles)
     ]
+    groups += _stages(mine, places, kernel)
     copies = tuple(_copies(mine, places))
     for name, kind in (("copies in", "load"), ("copies out", "store")):
         lanes = tuple(_tracks([span for span in copies if span.kind == kind]))
@@ -246,6 +249,20 @@ def _products(
         at = begin, end_
     if at is not None:
         yield at
+
+
+def _stages(
+    events: Sequence[Event], places: Mapping[int, tuple[str, int]], kernel: Kernel
+) -> Iterator[tuple[str, tuple[Lane, ...]]]:
+    """Of each pipeline, when its stages are full: from the last landing to the last arrival."""
+    last = max((event["ts"] for event in events if "ts" in event), default=0)
+    for name, found in fills(events, places, kernel).items():
+        lanes: dict[int, list[Span]] = defaultdict(list)
+        for number, fill in enumerate(found):
+            end = max(last if fill.empty is None else fill.empty, fill.full + 1)
+            lanes[fill.stage].append(Span(fill.full, end, "full", f"fill {number}", number))
+        stages = sorted(lanes.items())
+        yield name, tuple(Lane(f"stage {stage}", tuple(spans)) for stage, spans in stages)
 
 
 def _named(words: str, places: Mapping[int, tuple[str, int]]) -> str:

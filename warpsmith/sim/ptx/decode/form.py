@@ -36,6 +36,7 @@ from warpsmith.sim.isa import (
     Space,
     Type,
 )
+from warpsmith.sim.program import Meaning
 from warpsmith.sim.ptx.decode.pattern import slots
 
 
@@ -62,25 +63,12 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
+class Form(Meaning):
     """The record of a mnemonic with operands of a given shape, still without operands.
 
     `roles` has a tuple for each PTX operand: one role, or two for a pair.
     """
 
-    op: Op
-    type: Type = Type.NONE
-    type2: Type = Type.NONE
-    mode: Mode = Mode.NONE
-    flags: Flag = Flag.NONE
-    round: Round = Round.NONE
-    compare: Compare = Compare.NONE
-    combine: Combine = Combine.NONE
-    space: Space = Space.GENERIC
-    semantics: Semantics = Semantics.WEAK
-    scope: Scope = Scope.NONE
-    vector: int = 1
-    shape: tuple[int, int, int] = (0, 0, 0)
     roles: tuple[tuple[Role, ...], ...] = ()
 
 
@@ -255,5 +243,5 @@ def _role(form: Form, item: str, loose: bool) -> Role:
     return Role(take, type_, length, loose)
 
 
-FIELDS = tuple(field.name for field in fields(Form) if field.name != "roles")
+FIELDS = tuple(field.name for field in fields(Meaning))
 """The fields that a form shares with an instruction."""

@@ -1,0 +1,1 @@
+"""What pages of the documentation print, draw or count, made from the package itself."""

@@ -1,0 +1,106 @@
+/// How elements are stored that no C++ type of their size holds: narrow floats, and single bits.
+
+//@ words
+// Neighbouring elements of a thread as one word, which shuffles move, and back.
+template <class Word, int Packed, class T>
+__device__ __forceinline__ Word ws_word(const T* elements) {
+    Word word = 0;
+    memcpy(&word, elements, Packed * sizeof(T));
+    return word;
+}
+template <int Packed, class Word, class T>
+__device__ __forceinline__ void ws_put_word(T* elements, Word word) {
+    memcpy(elements, &word, Packed * sizeof(T));
+}
+
+//@ float16
+/// One template for both types. A float holds every value of either type, so `double` goes out
+/// through float exactly. On the way in it would be rounded twice, so each type has an instruction
+/// that rounds a double once. (PyTorch rounds twice: the results differ in rare ties.)
+struct NAME {
+    unsigned short bits;
+    NAME() = default;
+    __device__ __forceinline__ explicit NAME(float x) {
+        asm("cvt.rn.PTX.f32 %0, %1;" : "=h"(bits) : "f"(x));
+    }
+    __device__ __forceinline__ explicit NAME(double x) {
+        asm("cvt.rn.PTX.f64 %0, %1;" : "=h"(bits) : "d"(x));
+    }
+    __device__ __forceinline__ explicit operator float() const { WIDEN }
+    __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
+};
+// Two floats, rounded to nearest even, in one register; `low` goes to the lower address.
+__device__ __forceinline__ unsigned PACK(float low, float high) {
+    unsigned pair;
+    asm("cvt.rn.PTXx2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+__device__ __forceinline__ void UNPACK(unsigned pair, float& low, float& high) {
+    PARTS
+}
+
+//@ float8
+/// Instructions take pairs: the other one is 0. A double comes through float, as in PyTorch.
+struct NAME {
+    unsigned char bits;
+    NAME() = default;
+    __device__ __forceinline__ explicit NAME(float x) {
+        unsigned short pair;
+        asm("cvt.rn.satfinite.PTX.f32 %0, %1, %2;" : "=h"(pair) : "f"(0.0f), "f"(x));
+        bits = (unsigned char)pair;BEYOND
+    }
+    __device__ __forceinline__ explicit operator float() const {
+        float x;
+        asm("{ .reg .b32 pair; .reg .b16 low, high; cvt.rn.f16x2.PTX pair, %1; "
+            "mov.b32 {low, high}, pair; cvt.f32.f16 %0, low; }"
+            : "=f"(x) : "h"((unsigned short)bits));
+        return x;
+    }
+    __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
+};
+
+//@ vector_float16
+/// Whole vectors, in registers of two elements each: pairs share one conversion instruction, and are
+/// never taken apart on their way to memory.
+template <int N>
+__device__ __forceinline__ void ws_widen(float (&to)[N], const ws_vec<NAME, N>& from) {
+    if constexpr (N == 1) {
+        to[0] = (float)from[0];
+    } else {
+        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
+        vector = from;
+        #pragma unroll
+        for (int i = 0; i < N / 2; ++i) UNPACK(pairs[i], to[2 * i], to[2 * i + 1]);
+    }
+}
+template <int N>
+__device__ __forceinline__ void ws_narrow(ws_vec<NAME, N>& to, const float (&from)[N]) {
+    if constexpr (N == 1) {
+        to[0] = NAME(from[0]);
+    } else {
+        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
+        #pragma unroll
+        for (int i = 0; i < N / 2; ++i) pairs[i] = PACK(from[2 * i], from[2 * i + 1]);
+        to = vector;
+    }
+}
+
+//@ bits
+/// All are zero at first, so that compilers know what a write to a constant place leaves.
+// A bit of a register, as a bool that is read and written.
+struct ws_bit {
+    unsigned& word;
+    const int place;
+    __device__ __forceinline__ operator bool() const { return (word >> place) & 1u; }
+    __device__ __forceinline__ void operator=(bool value) {
+        word = (word & ~(1u << place)) | ((unsigned)value << place);
+    }
+    __device__ __forceinline__ void operator=(const ws_bit& other) { *this = (bool)other; }
+};
+// N bools in registers, a bit each.
+template <int N>
+struct ws_bits {
+    unsigned words[(N + 31) / 32] = {};
+    __device__ __forceinline__ ws_bit operator[](int i) { return {words[i / 32], i % 32}; }
+};
