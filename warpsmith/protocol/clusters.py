@@ -20,6 +20,7 @@ from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Statement
 from warpsmith.kernel.rings import ELECTED, Await, InitBarriers, TileCopy
+from warpsmith.kernel.succession import AwaitPrevious
 from warpsmith.kernel.traversal import (
     barrier_uses,
     barriers,
@@ -134,7 +135,7 @@ def _is_early(statement: Statement, *, elected: bool = False) -> bool:
 
 
 def _uses_shared(statement: Statement) -> bool:
-    if isinstance(statement, InitBarriers):
+    if isinstance(statement, InitBarriers | AwaitPrevious):  # which is of global memory
         return False
     return bool(accesses(statement) or barriers(statement)) or statement.collective
 

@@ -68,6 +68,29 @@ def test_blocks_go_round_the_tiles_of_all_groups(
     np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
 
 
+def test_parts_of_k_behind_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster has one tile, so all threads look its group up, and wait for the kernel before to
+    do so: before they know that the blocks of their cluster have started.
+    """
+    offered = heuristic.candidates
+
+    def chosen(*args: Any, **kinds: Any) -> list[heuristic.MatmulParams]:
+        found = (p for p in offered(*args, **kinds) if p.tile == (64, 32, 64) and p.splits == 2)
+        return [replace(p, stages=2) for p in found if p.once]
+
+    monkeypatch.setattr(heuristic, "candidates", chosen)
+    x, w = drawn(40, 136, 32, 2, BFLOAT16)
+    ends = np.array([7, 33], np.int32)
+
+    def behind(x: Any, w: Any, ends: Any) -> Any:
+        grown = ops.cast(ops.exp(ops.cast(x, DataType.Float)), DataType.BFloat16)
+        return ops.grouped_matmul(grown, w, ends)
+
+    compiled = fuse(behind).lower(x, w, ends).compile()
+    assert compiled.explain().startswith("2 kernels")
+    assert compiled.verify(schedules=2).verdict == "clean"
+
+
 def test_no_groups_by_definition() -> None:
     """One part has all rows, so its number is known; what memory says of it is not, to launches."""
     x, w = drawn(8, 16, 8, 0, BFLOAT16)
