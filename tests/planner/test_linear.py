@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -68,3 +70,46 @@ def test_kernels_are_joined_with_few_that_they_read() -> None:
     pairs = [call.args[1:] for call in asked.call_args_list]
     assert len({reader for _, reader in pairs}) > joins.MOST_WRITERS
     assert len(pairs) <= joins.MOST_WRITERS * len({reader for _, reader in pairs})
+
+
+FEW = np.zeros((32, 64), np.float16), np.zeros((64, 64), np.float16)
+
+
+def residuals(layers: int) -> Any:
+    """A norm and two products each, and a sum of all that reaches back to the first layer."""
+
+    def program(x: Any, w: Any) -> Any:
+        for _ in range(layers):
+            norm = x / ops.sqrt(ops.mean(x * x, -1, keepdim=True) + 1.0)
+            x = x + ops.linear(ops.silu(ops.linear(norm, w)), w)
+        return x
+
+    return program
+
+
+def calls(function: Callable[[], object]) -> int:
+    """Of functions, and returns from them."""
+    count = 0
+
+    def seen(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(seen)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_each_layer_more_is_as_much_work() -> None:
+    """Uses of sums, and memory of operands, were looked for in the whole program."""
+
+    def work(layers: int) -> int:
+        fusion = warpsmith.fuse(residuals(layers)).lower(*FEW).fusion
+        with uncompiled():
+            return calls(lambda: Executable(fusion).plan_for(FEW))
+
+    few, more, most = map(work, (10, 20, 40))
+    assert (most - more) / 20 < 1.05 * (more - few) / 10
