@@ -113,3 +113,16 @@ def test_each_layer_more_is_as_much_work() -> None:
 
     few, more, most = map(work, (10, 20, 40))
     assert (most - more) / 20 < 1.05 * (more - few) / 10
+
+
+def test_what_norms_are_made_of_is_walked_once() -> None:
+    """Each norm adds what it divides, so that there are twice as many ways through it."""
+
+    def program(x: Any) -> Any:
+        for _ in range(16):
+            x = x + x / ops.sqrt(ops.mean(x * x, -1, keepdim=True) + 1.0)
+        return x
+
+    fusion = warpsmith.fuse(program).lower(FLOATS).fusion
+    with uncompiled():
+        assert calls(lambda: Executable(fusion).plan_for([FLOATS])) < 3_000_000
