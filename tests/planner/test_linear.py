@@ -13,7 +13,7 @@ import pytest
 import warpsmith
 from tests.planner.test_plans import planned
 from tests.programs.judge import uncompiled
-from warpsmith import ops
+from warpsmith import DataType, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.ir.part import Part
 from warpsmith.planner import joins, regions, sinks
@@ -115,14 +115,24 @@ def test_each_layer_more_is_as_much_work() -> None:
     assert (most - more) / 20 < 1.05 * (more - few) / 10
 
 
-def test_what_norms_are_made_of_is_walked_once() -> None:
-    """Each norm adds what it divides, so that there are twice as many ways through it."""
+def norms(x: Any) -> Any:
+    for _ in range(16):
+        x = x + x / ops.sqrt(ops.mean(x * x, -1, keepdim=True) + 1.0)
+    return x
 
-    def program(x: Any) -> Any:
-        for _ in range(16):
-            x = x + x / ops.sqrt(ops.mean(x * x, -1, keepdim=True) + 1.0)
-        return x
 
-    fusion = warpsmith.fuse(program).lower(FLOATS).fusion
+def multiples(x: Any) -> Any:
+    wide: Any = ops.cast(x, DataType.Float)
+    power: Any = ops.exp(wide - ops.max(wide, -1, keepdim=True))
+    for _ in range(16):
+        power = power + power * 2.0
+    return ops.cast(power, DataType.Half)
+
+
+@pytest.mark.parametrize(("program", "dtype"), [(norms, np.float32), (multiples, np.float16)])
+def test_what_leads_to_a_value_twice_is_walked_once(program: Any, dtype: Any) -> None:
+    """Each step adds a value to what is made of it, so that there are twice as many ways."""
+    array = np.zeros((32, 64), dtype)
+    fusion = warpsmith.fuse(program).lower(array).fusion
     with uncompiled():
-        assert calls(lambda: Executable(fusion).plan_for([FLOATS])) < 3_000_000
+        assert calls(lambda: Executable(fusion).plan_for([array])) < 3_000_000
