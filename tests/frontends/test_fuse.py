@@ -250,6 +250,12 @@ def test_errors() -> None:
         silu_mul(x, torch.zeros(4))
     with pytest.raises(ArgumentError, match="argument `y` has type list, which is neither"):
         silu_mul(x, [x])
+    with pytest.raises(ArgumentError, match="argument `y`: dtype torch.uint8 is not supported"):
+        silu_mul(x, x.to(torch.uint8))
+    with pytest.raises(ArgumentError, match="argument `y`: a tensor of layout torch.sparse_coo"):
+        silu_mul(x, x.to_sparse())
+    with pytest.raises(ArgumentError, match=r"argument 1 \(T1\) starts at address 0x.* of the 4 "):
+        silu_mul(x, torch.frombuffer(bytearray(13), dtype=torch.float32, offset=1))
     with pytest.raises(ArgumentError, match="got arguments for its parameter \\*rest"):
         warpsmith.fuse(lambda x, *rest: x + 1)(x, x)
     with pytest.raises(TypeError, match="use `where`"):

@@ -151,6 +151,7 @@ def test_arguments_that_are_not_as_defined() -> None:
         (floats(2, 5)[::-1], "WS0307"),
         (floats(5, 2).T, "WS0308"),
         (np.ones((2, 5), np.complex64), "WS0300"),
+        (np.frombuffer(bytearray(41), np.float32, offset=1).reshape(2, 5), "WS0320"),
     )
     for given, code in wrong:
         assert at(refused(lambda given=given: fd.execute([given]), code), line)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -11,7 +13,7 @@ import pytest
 import warpsmith
 from tests.planner.test_plans import planned
 from tests.programs.judge import uncompiled
-from warpsmith import ops
+from warpsmith import DataType, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.ir.part import Part
 from warpsmith.planner import joins, regions, sinks
@@ -68,3 +70,69 @@ def test_kernels_are_joined_with_few_that_they_read() -> None:
     pairs = [call.args[1:] for call in asked.call_args_list]
     assert len({reader for _, reader in pairs}) > joins.MOST_WRITERS
     assert len(pairs) <= joins.MOST_WRITERS * len({reader for _, reader in pairs})
+
+
+FEW = np.zeros((32, 64), np.float16), np.zeros((64, 64), np.float16)
+
+
+def residuals(layers: int) -> Any:
+    """A norm and two products each, and a sum of all that reaches back to the first layer."""
+
+    def program(x: Any, w: Any) -> Any:
+        for _ in range(layers):
+            norm = x / ops.sqrt(ops.mean(x * x, -1, keepdim=True) + 1.0)
+            x = x + ops.linear(ops.silu(ops.linear(norm, w)), w)
+        return x
+
+    return program
+
+
+def calls(function: Callable[[], object]) -> int:
+    """Of functions, and returns from them."""
+    count = 0
+
+    def seen(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(seen)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_each_layer_more_is_as_much_work() -> None:
+    """Uses of sums, and memory of operands, were looked for in the whole program."""
+
+    def work(layers: int) -> int:
+        fusion = warpsmith.fuse(residuals(layers)).lower(*FEW).fusion
+        with uncompiled():
+            return calls(lambda: Executable(fusion).plan_for(FEW))
+
+    few, more, most = map(work, (10, 20, 40))
+    assert (most - more) / 20 < 1.05 * (more - few) / 10
+
+
+def norms(x: Any) -> Any:
+    for _ in range(16):
+        x = x + x / ops.sqrt(ops.mean(x * x, -1, keepdim=True) + 1.0)
+    return x
+
+
+def multiples(x: Any) -> Any:
+    wide: Any = ops.cast(x, DataType.Float)
+    power: Any = ops.exp(wide - ops.max(wide, -1, keepdim=True))
+    for _ in range(16):
+        power = power + power * 2.0
+    return ops.cast(power, DataType.Half)
+
+
+@pytest.mark.parametrize(("program", "dtype"), [(norms, np.float32), (multiples, np.float16)])
+def test_what_leads_to_a_value_twice_is_walked_once(program: Any, dtype: Any) -> None:
+    """Each step adds a value to what is made of it, so that there are twice as many ways."""
+    array = np.zeros((32, 64), dtype)
+    fusion = warpsmith.fuse(program).lower(array).fusion
+    with uncompiled():
+        assert calls(lambda: Executable(fusion).plan_for([array])) < 3_000_000

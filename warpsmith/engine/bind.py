@@ -172,6 +172,14 @@ class _TensorCheck:
                 remedy="reshape the argument, or define the input with its rank",
                 line=self._line,
             )
+        if info.pointer % self._dtype.size and 0 not in info.shape:
+            raise ArgumentError(
+                f"{self.who} starts at address {info.pointer:#x}, which is no multiple of the "
+                f"{self._dtype.size} bytes of an element",
+                code="WS0320",
+                remedy="pass a copy",
+                line=self._line,
+            )
         return info
 
     def bind(self, info: ArrayInfo, values: dict[str, float]) -> None:

@@ -66,9 +66,15 @@ def kind_of(value: Any) -> object:
 
 def usable(name: str, value: Any) -> Any:
     """An argument with foreign arrays viewed as known ones; refuses what cannot be in a key."""
-    value = adopted(value)
-    if is_array(value):
-        return value
+    try:
+        value = adopted(value)
+        if is_array(value):
+            arrays.describe(value)
+            return value
+    except ArgumentError as error:
+        raise ArgumentError(
+            f"argument `{name}`: {error.message}", code=error.code, remedy=error.remedy
+        ) from None
     try:
         hash(value)
     except TypeError:

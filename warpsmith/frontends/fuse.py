@@ -130,7 +130,7 @@ class Fused:
         try:
             key = (exact(values), names, scoped_plan())
             route = self._known.get(key)
-        except (Unusual, TypeError):  # TypeError: it has no hash, and the slow way refuses it
+        except (Unusual, TypeError, RuntimeError):  # no hash, no memory: the slow way refuses it
             return self._run_slowly(args, kwargs)
         if route is None:
             route = self._known.put(key, self._route(args, kwargs))

@@ -32,13 +32,16 @@ def packed(lives: Sequence[Life]) -> dict[str, int]:
     Each lies at the lowest offset that those before it leave free for all of its life, so that the
     large ones are better given first.
     """
-    placed: list[tuple[Life, int]] = []
+    offsets: dict[str, int] = {}
+    taken: dict[int, set[tuple[int, int]]] = {}  # by step, starts and ends of what is in use
     for life in lives:
-        taken = sorted((o, o + other.size) for other, o in placed if other.meets(life))
+        steps = range(life.first, life.last + 1)
         offset = 0
-        for start, end in taken:
+        for start, end in sorted({place for step in steps for place in taken.get(step, ())}):
             if offset + life.size <= start:
                 break
             offset = max(offset, -(-end // life.alignment) * life.alignment)
-        placed.append((life, offset))
-    return {life.name: offset for life, offset in placed}
+        offsets[life.name] = offset
+        for step in steps:
+            taken.setdefault(step, set()).add((offset, offset + life.size))
+    return offsets

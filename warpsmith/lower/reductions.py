@@ -128,11 +128,14 @@ def _carry(operation: Reduction | Matmul) -> Carry:
 def _of_fragments(operation: Reduction) -> bool:
     """Whether each thread adds up what tensor cores left in its registers, element by element."""
     pending = list(tensor_inputs(operation))
+    seen = set(pending)  # what is added to itself has twice as many ways to what it is made of
     while pending:
         tensor = pending.pop()
         definition = tensor.definition
         if isinstance(definition, Matmul) and tensor.lanes is not None:
             return True
         if isinstance(definition, Pointwise) and tensor.memory is MemoryType.local:
-            pending += tensor_inputs(definition)
+            new = [source for source in tensor_inputs(definition) if source not in seen]
+            seen.update(new)
+            pending += new
     return False

@@ -9,18 +9,20 @@ from __future__ import annotations
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.readers import readers_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.pointwise.applicability import self_mapped
 
 
 def walk_sums_together(fusion: Fusion) -> None:
     """Have kernels that read several such sums know that their dimensions are the same."""
+    readers = readers_of(fusion.operations)
     found = [
         operation.outputs[0]
         for operation in fusion.operations
         if isinstance(operation, Reduction)
         and len(operation.outputs) == 1
-        and any(isinstance(use, Reduction) for use in fusion.uses(operation.outputs[0]))
+        and any(isinstance(use, Reduction) for use in readers.get(operation.outputs[0], ()))
     ]
     if len(found) < 2:
         return

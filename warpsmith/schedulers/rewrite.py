@@ -147,9 +147,12 @@ def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction | None) ->
     Their sum along the dimensions of the maximum is 1 or more, and may be used in any way.
     """
     gone = None if largest is None else [axis.is_reduction for axis in largest.output.logical]
-    pending = [tensor]
+    pending, seen = [tensor], set[TensorView]()
     while pending:
         value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
         for use in graph.uses(value):
             match use:
                 case Reduction(op="sum", output=output):

@@ -16,6 +16,7 @@ from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.shape import (
     fastest_of,
     is_computed,
+    last_row,
     memory_of,
     shape_of,
     tiles_of,
@@ -139,8 +140,7 @@ def majors(product: Matmul, which: int, atom: Atom) -> tuple[int, ...]:
     last = len(product.output.root) - 1
     if not atom.any_major or (which == 0 and product.ends is not None):
         return (last,)
-    shape = shape_of(product)
-    return (last, *(shape.columns if which else shape.rows[-1:]))
+    return (last, *((last - 1,) if which else last_row(product)))
 
 
 def _sizes(product: Matmul) -> str:

@@ -51,6 +51,19 @@ def shape_of(product: Matmul) -> Shape:
     return Shape(batches, tuple(rows), (first,))
 
 
+def last_row(product: Matmul) -> tuple[int, ...]:
+    """The last of the rows of a product's shape; empty where it has none.
+
+    A dimension of the left operand alone is one, from whatever memory that is computed: this may
+    be a whole program away.
+    """
+    root = product.output.root
+    place = next((p for p in reversed(range(len(root) - 2)) if not root[p].is_broadcast), None)
+    if place is None or place in product.axes[1]:
+        return shape_of(product).rows[-1:]
+    return (place,)
+
+
 def swap_operands(fusion: Fusion, product: Matmul) -> Matmul:
     """The same product in place of one, with its second operand first, whose n are then rows."""
     swapped = replace(product, a=product.b, b=product.a, axes=product.axes[::-1])
