@@ -15,6 +15,7 @@ from tests.programs.generate import TINY, generate
 from tests.programs.judge import Mode, judged, valid
 from tests.programs.meaning import Meaning
 from tests.programs.program import Input, Layout, Program, Ref, Shape, Size, Statement
+from tests.programs.rules import pointwise
 from tests.programs.run import program_of
 from tests.programs.values import Value, perhaps_stored
 from warpsmith.engine import plan
@@ -96,6 +97,14 @@ def test_floor_near_a_whole_number_may_be_either() -> None:
     found = bounds.sampled(np.floor, DataType.Float, (x,), ulps=0)
     np.testing.assert_array_equal(found.unknown, [True, False])
     assert found.error[1] == 0
+
+
+def test_a_remainder_may_be_any_where_the_quotient_is_large() -> None:
+    """1.77 million times an error of a unit in the last place is half of the divisor."""
+    x = bounds.exact(DataType.Float, np.array([1.8435581, 1.8435581]))
+    y = Bounded(DataType.Float, np.array([1.0397926e-06, 0.3]), np.array([3e-13, 1e-7]))
+    found = pointwise.computed("fmod", DataType.Float, DataType.Float, (x, y))
+    np.testing.assert_array_equal(found.unknown, [True, False])
 
 
 def test_no_one_knows_the_sign_of_a_nan() -> None:

@@ -458,3 +458,15 @@ def test_a_narrow_form_that_is_in_memory_is_made_by_nobody_again() -> None:
 
 def test_a_mean_of_nothing_is_no_number_by_definition_either() -> None:
     check(lambda x: ops.var_mean(x, [0], 0), ((0, 8), [0, 8]))
+
+
+def test_an_operand_that_leaves_no_tile_any_room_is_computed_before() -> None:
+    """A floor of a quotient takes more registers than a product with TF32 leaves its threads."""
+
+    def quotients(x: Any) -> tuple[Any, ...]:
+        y = ops.abs(x) + 0.5
+        shares = ops.floor_divide(x, y)
+        return (ops.maximum(ops.matmul(shares, ops.transpose(y, -2, -1), precision="tf32"), 0.38),)
+
+    with knobs.scope(target="h200"):
+        check(quotients, ((11, 40), [11, -1]))

@@ -100,3 +100,20 @@ def test_both_operands_are_reshapes_of_one_tensor(shape: tuple[int, ...]) -> Non
         fd.add_output(fd.ops.einsum("abc,zbc->za", a, a))
     (found,) = fd.execute([x])
     np.testing.assert_allclose(found, np.einsum("abc,zbc->za", x, x), atol=1e-5)
+
+
+def test_an_operand_is_a_reshape_of_the_other_one_in_its_own_shape() -> None:
+    """Which only a call tells: one size is of the index, the other one of rows."""
+    index, rows = np.array([2, 0, 1], np.int64), np.ones((3, 2), np.float32)
+    with FusionDefinition() as fd:
+        a = fd.define_tensor([-1], True, DataType.Int)
+        x = fd.define_tensor([-1, 2], True, DataType.Float)
+        count = fd.ops.size(x, 0)
+        hot = fd.ops.one_hot(a, count)
+        fd.add_output(fd.ops.einsum("ab,az->bz", hot, fd.ops.reshape(hot, [count, count])))
+        fd.add_output(fd.ops.sum(hot, [0]))
+        fd.add_output(fd.ops.sum(x, [1]))
+    found, sums, totals = fd.execute([index, rows])
+    np.testing.assert_array_equal(found, np.eye(3, dtype=np.int64))
+    np.testing.assert_array_equal(sums, [1, 1, 1])
+    np.testing.assert_array_equal(totals, [2, 2, 2])

@@ -25,7 +25,8 @@ def read_as_products_do(fusion: Fusion) -> None:
         products = [use for use in graph.uses(rows) if isinstance(use, Matmul)]
         if products:
             behind = fusion.after(products.__contains__)
-            _reshape_back(fusion, move, [*_later(graph, value, behind)])
+            later = [use for use in _later(graph, value, behind) if use not in products]
+            _reshape_back(fusion, move, later)
 
 
 def _later(graph: Graph, tensor: TensorView, behind: set[TensorView]) -> Iterator[Operation]:

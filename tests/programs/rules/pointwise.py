@@ -84,11 +84,11 @@ def pointwise(program: Program, name: str, *values: Any) -> Value:
     types = [DataType.Bool] * op.conditions + [compute] * (len(values) - op.conditions)
     operands = [operand(v, dtype) for v, dtype in zip(values, types, strict=True)]
     shape = program.shape(dims)
-    found = _computed(name, compute, result, operands)
+    found = computed(name, compute, result, operands)
     return Value(result, dims, found.moved(lambda x: np.broadcast_to(x, shape)))
 
 
-def _computed(
+def computed(
     name: str, compute: DataType, result: DataType, operands: Sequence[Bounded]
 ) -> Bounded:
     function = TABLE[name].numpy
@@ -127,7 +127,9 @@ def _cancelled(name: str, operands: Sequence[Bounded]) -> np.ndarray | float:
     if name == "lerp":
         return np.asarray(8 * (x[0] + x[1]) * (1 + x[2]))
     if name in ("remainder", "fmod"):
-        return np.asarray(4 * x[1])
+        with np.errstate(all="ignore"):  # where errors move it by a turn, samples do not tell
+            moved = operands[0].error + x[0] / x[1] * operands[1].error
+        return np.where((x[1] > 0) & (4 * moved > x[1]), np.inf, 4 * x[1])
     if name == "lgamma":
         return 64.0
     if name == "exp":  # of what is rounded to 16 bits later, in two instructions

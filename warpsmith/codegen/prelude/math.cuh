@@ -19,6 +19,24 @@ __device__ __forceinline__ int ws_minimum(int a, int b) { return a < b ? a : b; 
 __device__ __forceinline__ long long ws_maximum(long long a, long long b) { return a > b ? a : b; }
 __device__ __forceinline__ long long ws_minimum(long long a, long long b) { return a < b ? a : b; }
 
+//@ at_least
+/// ptxas (13.0, 13.5) takes `x * x >= 0` to be true of NaN, too: it knows below what a square, a
+/// magnitude or a power of 2 never is, and forgets that it may be no number. It does not conclude
+/// anything from the opposite question, which is the same instruction in the end.
+// Comparisons that are false of NaN.
+__device__ __forceinline__ bool ws_at_least(float a, float b) {
+    unsigned no;
+    asm("{ .reg .pred p; setp.ltu.f32 p, %1, %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(no) : "f"(a), "f"(b));
+    return no == 0;
+}
+__device__ __forceinline__ bool ws_above(float a, float b) {
+    unsigned no;
+    asm("{ .reg .pred p; setp.leu.f32 p, %1, %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(no) : "f"(a), "f"(b));
+    return no == 0;
+}
+
 //@ float_bits
 /// `__float_as_int` of an array's elements makes NVVM hold the whole array as integers, and copy it
 /// from and to floats around each `asm` that has it: for the sums of wgmma, before their group is

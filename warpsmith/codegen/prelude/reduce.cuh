@@ -15,9 +15,9 @@ __device__ __forceinline__ double ws_reciprocal_of_count(double count) { return 
 template <class T>
 __device__ __forceinline__ void ws_welford_add(ws_welford<T>& w, T x) {
     w.count += (T)1;
-    const T delta = x - w.mean;
-    w.mean += delta * ws_reciprocal_of_count(w.count);
-    w.m2 += delta * (x - w.mean);
+    const T delta = x - w.mean, weight = ws_reciprocal_of_count(w.count);
+    w.mean += delta * weight;
+    w.m2 += delta * (delta * ((w.count - (T)1) * weight));
 }
 struct ws_welford_combine {
     template <class W> static __device__ __forceinline__ W identity() { return W{0, 0, 0}; }
@@ -49,13 +49,14 @@ __device__ __forceinline__ void ws_welford_collect(T x, T shift, T& sum, T& squa
     squares = ws_fused(distance, distance, squares);
 }
 // `weight` is 1 / count, the batch counted in. Fused, so that squares that overflow give infinity
-// and not NaN.
+// and not NaN. What the sum grows by is no less than 0, and a NaN stays one.
 template <class T>
 __device__ __forceinline__ void ws_welford_close(
     T shift, T sum, T squares, T weight, T& mean, T& m2) {
     const T step = sum * weight;
     mean = shift + step;
-    m2 = ws_fused(-sum, step, m2 + squares);
+    const T grown = ws_fused(-sum, step, m2 + squares);
+    m2 = grown < m2 ? m2 : grown;
 }
 // What the distances of joined values are taken to: the mean so far, or where there is none theirs.
 template <int N, class T>

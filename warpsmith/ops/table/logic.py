@@ -33,6 +33,13 @@ def _compare(name: str, numpy: Meaning, sign: str, doc: str) -> PointwiseOp:
     return operation(name, 2, numpy, cuda, doc, rule=Rule.COMPARE)
 
 
+def _ordered(name: str, numpy: Meaning, sign: str, single: str, doc: str) -> PointwiseOp:
+    """A comparison whose text for Float is another one: ptxas answers some by itself, wrongly."""
+    others = tuple(dtype for dtype in _ALL if dtype is not DataType.Float)
+    cuda = joined(spelled(single, DataType.Float), spelled(f"({{0}} {sign} {{1}})", *others))
+    return operation(name, 2, numpy, cuda, doc, ("at_least",), rule=Rule.COMPARE)
+
+
 def _logical(name: str, arity: int, numpy: Meaning, text: str, doc: str) -> PointwiseOp:
     return operation(name, arity, numpy, spelled(text, DataType.Bool), doc, rule=Rule.LOGICAL)
 
@@ -74,10 +81,10 @@ _ALWAYS = "((void){0}, true)"
 LOGIC = (
     _compare("eq", np.equal, "==", "a = b."),
     _compare("ne", np.not_equal, "!=", "a is not b; true for NaN."),
-    _compare("ge", np.greater_equal, ">=", "a is at least b."),
-    _compare("gt", np.greater, ">", "a is above b."),
-    _compare("le", np.less_equal, "<=", "a is at most b."),
-    _compare("lt", np.less, "<", "a is below b."),
+    _ordered("ge", np.greater_equal, ">=", "ws_at_least({0}, {1})", "a is at least b."),
+    _ordered("gt", np.greater, ">", "ws_above({0}, {1})", "a is above b."),
+    _ordered("le", np.less_equal, "<=", "ws_at_least({1}, {0})", "a is at most b."),
+    _ordered("lt", np.less, "<", "ws_above({1}, {0})", "a is below b."),
     _logical("logical_and", 2, np.logical_and, "({0} && {1})", "Both are not zero."),
     _logical("logical_or", 2, np.logical_or, "({0} || {1})", "One is not zero."),
     _logical("logical_not", 1, np.logical_not, "(!{0})", "x is zero."),

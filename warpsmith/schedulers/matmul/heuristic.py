@@ -18,7 +18,7 @@ from warpsmith.schedulers.matmul.candidates import (
     few_columns,
     in_parts,
 )
-from warpsmith.schedulers.matmul.memory import Beside, beside, unsupported_sizes
+from warpsmith.schedulers.matmul.memory import Beside, beside, unloadable
 from warpsmith.schedulers.matmul.model import (
     L2_LINE,
     counted_tiles,
@@ -244,6 +244,19 @@ def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
 def fastest_first(works: Iterable[Work], problem: Problem) -> list[tuple[MatmulParams, float]]:
     """Candidates of all ways to compute one product."""
     return sorted((way for work in works for way in work.ranked(problem)), key=lambda way: way[1])
+
+
+def unsupported_sizes(fusion: Program, problem: Problem) -> str:
+    """Why no tile of a call can be loaded, or has room; empty where one is.
+
+    What threads hold of an operand that they compute may leave none.
+    """
+    if reason := unloadable(fusion, problem):
+        return reason
+    works = works_of(fusion, problem)
+    if works[0].prologue is None or fastest_first(works, problem):
+        return ""
+    return "no tile of its product has room for what its operand is computed from"
 
 
 def best_way(works: Iterable[Work], problem: Problem) -> tuple[MatmulParams, float]:

@@ -37,7 +37,7 @@ PAIR = vector(FRAGMENTS[ROWS], MemoryLayout(Layout.row_major((ROWS, 8)), size=1)
 """Neighbouring columns of a product that a thread holds."""
 
 
-def unsupported_sizes(fusion: Program, problem: Problem) -> str:
+def unloadable(fusion: Program, problem: Problem) -> str:
     """Why the TMA unit, which feeds tensor cores, cannot load the operands of a call.
 
     Empty where it can. A copy of the operand whose rows are padded would do: `padding.padded`.
