@@ -76,7 +76,7 @@ class ReductionText:
         return block(lines)
 
     def _welford_lanes(self, step: WelfordStep, kind: str) -> list[str]:
-        """Each value updates a mean and m2 of its own, by squares that no rounding makes negative."""
+        """Each value updates a mean and m2 of its own, by squares, which are never negative."""
         count = self._value.place(step.count, step.count_index)
         mean, m2 = (self._value.place(b, step.index, "k") for b in (step.mean, step.m2))
         return [
