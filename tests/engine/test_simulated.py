@@ -136,7 +136,7 @@ def test_a_race_in_edited_cuda_is_found(tmp_path: Path) -> None:
     ("old", "new", "output", "values"),
     [
         ("+ 1.0f", "+ (block_x == 3 ? 1.01f : 1.0f)", "output 0", "8 of 360 elements differ"),
-        ("> 0.5f", "> 0.5f || block_x == 3", "output 1", "got True, expected False"),
+        ("ws_above((", "block_x == 3 || ws_above((", "output 1", "got True, expected False"),
         ("ws_store(T1 +", "if (block_x != 3) ws_store(T1 +", "output 0", "got nan"),
     ],
 )

@@ -157,7 +157,7 @@ MORE: Mapping[str, Fault] = {
         *("WS0904", "ring0", "add load", 1, "arrival-unordered", "race"),
     ),
     "groups hand on to themselves": _fault(
-        but(PING_PONG, to_own_turn), *("WS0901", "ring0", "load compute", 2, "deadlock")
+        but(PING_PONG, to_own_turn), *("WS0901", "ring0", "load compute", 1, "deadlock")
     ),
     "groups do not hand on": _fault(
         but(PING_PONG, omitting(ArriveByWarp, barrier=_TURN)),
