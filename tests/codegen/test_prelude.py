@@ -172,7 +172,7 @@ def block_reduce_kernel(
     return compiled(["reduce_ops", "block_reduce"], "char* data", body)
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_block_reduce_needs_shared_memory_exactly_where_its_twin_says(

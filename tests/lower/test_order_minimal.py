@@ -37,7 +37,7 @@ def test_the_suite_has_every_pair_that_can_meet() -> None:
             assert (writer, reader) in pairs
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("meeting", SUITE)
 def test_what_is_planned_is_clean_and_right(meeting: Meeting) -> None:
     kernel = planned_kernel(meeting)

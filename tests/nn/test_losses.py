@@ -72,7 +72,7 @@ def check(x: torch.Tensor, target: torch.Tensor, weight: Any = None, **rest: Any
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.few(16)
+@pytest.mark.few(10)
 def test_results_and_gradients(
     dtype: torch.dtype, reduction: str, smoothing: float, weighted: bool
 ) -> None:

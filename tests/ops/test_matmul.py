@@ -73,7 +73,7 @@ def products(fd: FusionDefinition) -> list[Matmul]:
     return [op for op in fd.fusion.operations if isinstance(op, Matmul)]
 
 
-@pytest.mark.few(72)
+@pytest.mark.few(48)
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shapes", MATRICES + VECTORS, ids=str)

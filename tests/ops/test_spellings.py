@@ -22,7 +22,7 @@ MOST = 256
 """Elements of a launch: the GPU computes all of them (tests/gpu/test_table.py)."""
 
 
-@pytest.mark.few(100)
+@pytest.mark.few(70)
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=lambda case: getattr(case, "name", case))
 def test_the_meaning_is_right_and_what_is_far_from_it_is_not(name: str, dtype: DataType) -> None:
     op = TABLE[name]

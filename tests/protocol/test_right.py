@@ -133,7 +133,7 @@ def ringed() -> Iterator[object]:
                 yield pytest.param(case, ring, id=f"{case.name}-{ring}")
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(24)
 @pytest.mark.parametrize(("case", "ring"), list(ringed()))
 def test_rings_without_roles(case: Case, ring: Ring) -> None:
     kernel = lowered(case.schedule(ring))

@@ -29,7 +29,7 @@ def chosen(kind: Kind) -> tuple[Ring, Ring]:
     return every[0], every[-1]
 
 
-@pytest.mark.few(50)
+@pytest.mark.few(30)
 @pytest.mark.parametrize(
     ("case", "ring"),
     [

@@ -66,7 +66,7 @@ def doubled(
     return define
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_nothing_to_load(case: Case) -> None:
     for kind in (case.kinds[0], case.kinds[-1]):
@@ -74,7 +74,7 @@ def test_nothing_to_load(case: Case) -> None:
         case.check(run_clean(case.schedule(Ring(kind, 4, 3)), inputs), inputs)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("extent", [32, 64, 96, 640])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_sizes_that_are_known(kind: Kind, extent: int) -> None:
@@ -84,7 +84,7 @@ def test_sizes_that_are_known(kind: Kind, extent: int) -> None:
     np.testing.assert_array_equal(run_clean(fd, [x]), 2 * x)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", [np.bool_, np.float16, np.int32, np.float64])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_elements_of_one_to_eight_bytes(kind: Kind, dtype: type) -> None:
@@ -103,7 +103,7 @@ def test_warps_that_are_not_full(kind: Kind, threads: int) -> None:
     np.testing.assert_array_equal(run_clean(fd, [x]), 2 * x)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("lead", [1, 2])
 @pytest.mark.parametrize("extent", [64, 1001, 1002])
 @pytest.mark.parametrize("kind", INTO_SHARED)
@@ -115,7 +115,7 @@ def test_addresses_that_tma_cannot_take(kind: Kind, extent: int, lead: int) -> N
         np.testing.assert_array_equal(run_clean(fd, [x]), 2 * x)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("beside", INTO_SHARED)
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_load_without_stages_in_the_loop_of_a_ring(kind: Kind, beside: Kind) -> None:

@@ -21,7 +21,7 @@ MATRIX = [
 ]
 
 
-@pytest.mark.few(26)
+@pytest.mark.few(18)
 @pytest.mark.parametrize(("case", "ring"), MATRIX)
 def test_results(case: Case, ring: Ring) -> None:
     fd = case.schedule(ring)

@@ -55,7 +55,7 @@ def launch_of(fd: FusionDefinition, inputs: list[Array]) -> Launch:
     return launch
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.filterwarnings("ignore:Mean of empty:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("case", every(6, [case for case in CASES if case.name not in OF_NOTHING]))

@@ -134,7 +134,7 @@ def check_one_kernel(p: Program, arrays: Arrays, terms: int) -> tuple[Candidate,
     return candidate, kernel
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_one_kernel_and_right(build: Build, shape: tuple[int, int]) -> None:

@@ -275,7 +275,7 @@ def test_blocks_share_what_lies_badly() -> None:
     assert best.cluster == (2, 2)
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(24)
 @pytest.mark.parametrize("tiles", range(1, 200))
 def test_few_places_of_a_group_are_empty(tiles: int) -> None:
     problem = Problem(values={}, alignment={}, target=H200)

@@ -23,7 +23,7 @@ def summed(dims: tuple[int, ...], dtype: DataType = DataType.BFloat16) -> Progra
     return p.output(p.cast(p.reduce("sum", p.cast(x, DataType.Float), dims), dtype))
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("splits", [1, 2, 3, 7])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])
@@ -42,7 +42,7 @@ def test_heuristic_splits(dims: tuple[int, ...], shape: tuple[int, int]) -> None
     check_automatic(p.fusion, arrays, index_type=DataType.Int, terms=math.prod(shape))
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("dtype", [DataType.Float, DataType.Int, DataType.Int32])
 @pytest.mark.parametrize("op", ["max", "min", "prod", "sum"])
 @pytest.mark.parametrize("dims", [(0,), (1,)])

@@ -121,7 +121,7 @@ def exact(a: Matrix, b: Matrix) -> npt.NDArray[np.float64]:
 LAYOUTS = [(span, span_b) for span in CODES for span_b in CODES]
 
 
-@pytest.mark.few(32)
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("a_span", "b_span"), LAYOUTS)
 @pytest.mark.parametrize(("a_turned", "b_turned"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_every_layout_of_halves(
@@ -146,7 +146,7 @@ def test_every_layout_of_halves(
     np.testing.assert_array_equal(run(parts, what, memory, types), exact(a, b))
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(16)
 @pytest.mark.parametrize("types", [*BITS16, *OTHERS], ids=str)
 @pytest.mark.parametrize("n", [8, 24, 256])
 def test_every_type_and_a_step_along_k(parts: Parts, types: Types, n: int) -> None:
