@@ -114,3 +114,15 @@ def test_no_thread_branches_on_what_it_did_not_load(
     monkeypatch.setattr(cuda, "cleared", lambda body: frozenset())
     with pytest.raises(SimulationError, match="guard of an instruction holds bits that nobody"):
         run()
+
+
+def test_registers_of_one_name_may_begin_otherwise_in_another_loop() -> None:
+    """Full passes begin with zeros, the last one under a condition, behind which it takes tanh."""
+    x = np.linspace(-2, 2, 256, dtype=np.float32).reshape(1, 1, 256)
+    with FusionDefinition() as fd:
+        given = fd.define_tensor([1, -1, -1], True, DataType.Float)
+        both = fd.ops.cat([given, fd.ops.tanh(given)], 2)
+        fd.add_output(fd.ops.cast(fd.ops.any(fd.ops.gt(both, 1), [2]), DataType.Float))
+    with knobs.scope(device="sim"):
+        (found,) = fd.execute([x])
+    np.testing.assert_array_equal(found, [[1.0]])

@@ -44,7 +44,7 @@ def cleared(body: tuple[Statement, ...]) -> frozenset[str]:
     return frozenset(
         name
         for name, paths in found.writes.items()
-        if name not in found.begun
+        if name in found.open
         and any(not _holds(path, there) for path in paths for there in found.reads.get(name, ()))
     )
 
@@ -68,26 +68,31 @@ class _Found:
     """Conditions around what writes and what reads each register, behind its declaration.
 
     Attributes:
-        begun: those that a constant is stored in first, under no condition.
+        open: those that somewhere begin with anything but a constant that is stored in them under
+            no condition. Several loops may declare one name.
     """
 
     def __init__(self) -> None:
-        self.begun: set[str] = set()
+        self.open: set[str] = set()
         self.writes: dict[str, set[_Path]] = {}
         self.reads: dict[str, set[_Path]] = {}
         self._depths: dict[str, int] = {}
+        self._fresh: set[str] = set()
         self._conditions = 0
 
     def walk(self, body: Iterable[Statement], path: _Path) -> None:
         for statement in body:
             if isinstance(statement, Declare):
                 self._depths[statement.buffer.name] = len(path)
-            if isinstance(statement, Store) and isinstance(statement.value, Const):
-                name = statement.buffer.name
-                if len(path) == self._depths.get(name) and name not in self.writes:
-                    self.begun.add(name)
+                self._fresh.add(statement.buffer.name)
             if not isinstance(statement, Multiply):
-                self._note(self.writes, (b.name for b in written(statement)), path)
+                names = [buffer.name for buffer in written(statement)]
+                constant = isinstance(statement, Store) and isinstance(statement.value, Const)
+                for name in self._fresh.intersection(names):
+                    if not (constant and len(path) == self._depths[name]):
+                        self.open.add(name)
+                self._fresh.difference_update(names)
+                self._note(self.writes, names, path)
             self._note(self.reads, (b.name for b in read(statement)), path)
             inner = path
             if isinstance(statement, If):
