@@ -39,3 +39,26 @@ def test_ptxas_leaves_each_comparison_of_floats(name: str) -> None:
     lines = machine_lines(kernel.binary.cubin, kernel.name)
     loaded = sum(4 if ".128" in line else 1 for line in lines if re.search(r"\bLDG", line))
     assert sum("FSETP" in line for line in lines) == loaded
+
+
+@pytest.mark.parametrize("extreme", [ops.max, ops.min])
+def test_extremes_of_negated_integers_keep_their_signs(extreme: Callable[..., Any]) -> None:
+    """ptxas (13.0) makes one instruction of two, in which an operand's minus sign is lost.
+
+    It does not where the order is that of unsigned numbers, of which nothing is the negation.
+    """
+
+    def least_distance(x: Any) -> Any:
+        away = ops.neg(ops.remainder(x, 16))
+        return away - extreme(away, [0], keepdim=True)
+
+    x = np.arange(-9, 55, dtype=np.int32)
+    with knobs.scope(device="sim"):
+        call = warpsmith.fuse(least_distance)
+        found = np.asarray(call(x))
+        (kernel,) = call.lower(x).compile().kernels
+    np.testing.assert_array_equal(found, -(x % 16) + (0 if extreme is ops.max else 15))
+    lines = machine_lines(kernel.binary.cubin, kernel.name)
+    joined = [line for line in lines if "MNMX" in line]
+    assert joined
+    assert all(".U32" in line for line in joined)

@@ -170,3 +170,13 @@ def test_extents_below_0_are_refused() -> None:
             shorter(x[:4])
         with pytest.raises(ArgumentError, match="WS0318.*is -2, .*T0 is reshaped"):
             reshaped(x, -2, -3)
+
+
+def test_a_vector_that_is_read_beside_nothing_and_after_a_product_of_it() -> None:
+    """It is loaded before a loop that has no passes then, and read behind it."""
+    with warpsmith.FusionDefinition() as fd, knobs.scope(device="sim"):
+        x, w = fd.define_tensor(shape=[-1, -1, -1]), fd.define_tensor(shape=[1])
+        fd.add_output(ops.lerp(w, w, x))
+        fd.add_output(ops.linear(ops.prod(x, None, keepdim=True), w))
+        _, found = fd.execute([np.ones((2, 2, 0), np.float32), np.full(1, 3, np.float32)])
+    np.testing.assert_array_equal(found, np.full((1, 1), 3))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import warpsmith
 from tests.support.launching import check_automatic
 from tests.support.lowering import lowered
 from tests.support.program import Program
+from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
@@ -77,3 +79,16 @@ def test_an_outlier_in_first_place_costs_nothing(
     data[:1] = 1e6
     data[:, :1] = 1e6
     check_automatic(variance(dims).fusion, {"T0": data}, splits=2, terms=64)
+
+
+@pytest.mark.parametrize("columns", [3, 700])
+def test_rows_with_an_infinite_number_have_no_variance(columns: int) -> None:
+    """Wherever it stands: the mean is infinite then, and its distance to it no number."""
+    places = np.unique(np.linspace(0, columns - 1, 10).astype(int))
+    x = np.ones((len(places) + 1, columns), np.float32)
+    x[np.arange(len(places)), places] = np.inf
+    x[-1, 0] = 1e30  # its square is too large, and the mean is not
+    with knobs.scope(device="sim"):
+        found = np.asarray(warpsmith.fuse(lambda x: ops.var(x, [1]))(x))
+    assert np.isnan(found[:-1]).all()
+    assert np.isposinf(found[-1])

@@ -76,17 +76,16 @@ class ReductionText:
         return block(lines)
 
     def _welford_lanes(self, step: WelfordStep, kind: str) -> list[str]:
-        """Each value updates a mean and m2 of its own, by squares, which are never negative."""
+        """Each value updates a mean and m2 of its own, by terms that are never negative."""
         count = self._value.place(step.count, step.count_index)
         mean, m2 = (self._value.place(b, step.index, "k") for b in (step.mean, step.m2))
         return [
             f"{count} += 1;",
             f"const {kind} weight = ws_reciprocal_of_count({count});",
-            f"const {kind} rest = ({count} - 1) * weight;",
             *each_lane(
                 len(step.values),
                 f"{{ const {kind} delta = x[k] - {mean}; {mean} += delta * weight; "
-                f"{m2} += delta * (delta * rest); }}",
+                f"{m2} += delta * ws_welford_rest(delta, weight); }}",
             ),
         ]
 

@@ -46,7 +46,7 @@ class Predicates:
         if output in self._buffers.ends:
             conditions.append(access.inside((self._buffers.ends[output],), self._buffers.facts))
         if stores or loads or always:
-            conditions.append(self._ends(access, operation, stores=stores))
+            conditions.append(self._ends(access, operation, stores=stores, always=always))
             if output.root is not output.logical:
                 conditions.append(access.bounds(output.logical, self._buffers.facts))
         for tensor in (output, *tensor_inputs(operation)):
@@ -61,15 +61,23 @@ class Predicates:
             conditions += self._first_copy(output)
         return integers.conjunction(*conditions)
 
-    def _ends(self, access: Access, operation: Operation, *, stores: bool) -> Expr:
+    def _ends(self, access: Access, operation: Operation, *, stores: bool, always: bool) -> Expr:
         """Where the output's root axes end; of what reads parts of them and stores nothing, where
         what it reads does.
+
+        What is only loaded, and before the loops over an axis that it is broadcast along, is there
+        for what comes after them, too, even where they have no passes.
         """
         root = operation.outputs[0].root
         read = [axis for t in tensor_inputs(operation) for _, axis in operation.pairs(t)]
         parts = [] if stores else [axis for axis in read if axis not in root]
         if not parts:
-            return access.bounds(root, self._buffers.facts)
+            needed = [
+                axis
+                for axis in root
+                if stores or always or not axis.is_broadcast or access.axis(axis) != integers.ZERO
+            ]
+            return access.bounds(tuple(needed), self._buffers.facts)
         whole = tuple(axis for axis in read if axis in root)
         return integers.conjunction(access.bounds(whole, self._buffers.facts), access.within(parts))
 

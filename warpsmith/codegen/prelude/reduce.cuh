@@ -12,12 +12,20 @@ __device__ __forceinline__ float ws_reciprocal_of_count(float count) {
     return r;
 }
 __device__ __forceinline__ double ws_reciprocal_of_count(double count) { return 1.0 / count; }
+__device__ __forceinline__ float ws_fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ __forceinline__ double ws_fused(double a, double b, double c) {
+    return __fma_rn(a, b, c);
+}
+// What is left of a distance when the mean has moved: of its sign, and NaN where it is infinite.
+template <class T> __device__ __forceinline__ T ws_welford_rest(T distance, T weight) {
+    return ws_fused(-distance, weight, distance);
+}
 template <class T>
 __device__ __forceinline__ void ws_welford_add(ws_welford<T>& w, T x) {
     w.count += (T)1;
     const T delta = x - w.mean, weight = ws_reciprocal_of_count(w.count);
     w.mean += delta * weight;
-    w.m2 += delta * (delta * ((w.count - (T)1) * weight));
+    w.m2 += delta * ws_welford_rest(delta, weight);
 }
 struct ws_welford_combine {
     template <class W> static __device__ __forceinline__ W identity() { return W{0, 0, 0}; }
@@ -38,10 +46,6 @@ struct ws_welford_combine {
 /// values came before, the first term is at least twice the second, so little cancels. The first
 /// values have no mean before them, and the mean of a few of them stands for it. One value would not
 /// do: where it is an outlier, it costs up to two digits (docs/lessons/reductions.md).
-__device__ __forceinline__ float ws_fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
-__device__ __forceinline__ double ws_fused(double a, double b, double c) {
-    return __fma_rn(a, b, c);
-}
 template <class T>
 __device__ __forceinline__ void ws_welford_collect(T x, T shift, T& sum, T& squares) {
     const T distance = x - shift;
