@@ -470,3 +470,19 @@ def test_an_operand_that_leaves_no_tile_any_room_is_computed_before() -> None:
 
     with knobs.scope(target="h200"):
         check(quotients, ((11, 40), [11, -1]))
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_rows_beside_what_lies_by_columns_are_not_copied_as_they_lie() -> None:
+    draw = np.random.default_rng(0)
+    arrays = [draw.random((2, 256), np.float32), draw.integers(9, size=(256, 2)).T]
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True)
+        y = fd.define_tensor(
+            shape=[-1, -1], contiguity=True, stride_order=[0, 1], dtype=DataType.Int
+        )
+        whole, product = ops.all(x, [0]), x * y
+        for result in (product, whole, x - ops.min(x, [1], keepdim=True)):
+            fd.add_output(result)
+    with knobs.scope(device="sim", target="h200"):
+        fd.validate(arrays)

@@ -19,6 +19,7 @@ more where there are many, mostly."""
 
 NO_LOADS = "no input has an element for each one of the rows"
 IN_PIECES = "rows lie in several pieces"
+CROSSWISE = "does not have its rows along its fastest dimension"
 TORN = "is reshaped to rows, which may lie anywhere in it"
 
 
@@ -39,9 +40,8 @@ def unfit(rows: Rows, problem: Problem, least: int = 16) -> str:
         return NO_LOADS
     if rows.torn:
         return f"{rows.torn} {TORN}"
-    along = {cached.name for cached in (*rows.run.walkers, *rows.reshaped)}
-    if across := [cached.name for cached in rows.loads if cached.name not in along]:
-        return f"{across[0]} does not have its rows along its fastest dimension"
+    if rows.crosswise:
+        return f"{rows.crosswise} {CROSSWISE}"
     return unfit_for_bulk(rows.loads, rows.length(problem), problem, least)
 
 

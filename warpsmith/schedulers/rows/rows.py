@@ -98,6 +98,14 @@ class Rows:
         return torn(self.fusion, self.reshaped, len(self.kept))
 
     @property
+    def crosswise(self) -> str:
+        """The name of an input of full size that does not have its rows along its fastest
+        dimension; or none.
+        """
+        along = {cached.name for cached in (*self.run.walkers, *self.reshaped)}
+        return next((cached.name for cached in self.loads if cached.name not in along), "")
+
+    @property
     def reshaped(self) -> tuple[Cached, ...]:
         """The inputs among `loads` that have other dimensions than rows."""
         rows = self._groups(self.axes)

@@ -19,7 +19,14 @@ from warpsmith.schedulers.rows.needs import (
     shared_sums,
 )
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.rows.role import IN_PIECES, LEAST_BYTES, RINGS_BYTES, TORN, unfit
+from warpsmith.schedulers.rows.role import (
+    CROSSWISE,
+    IN_PIECES,
+    LEAST_BYTES,
+    RINGS_BYTES,
+    TORN,
+    unfit,
+)
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import WARP, Limits
 
@@ -75,6 +82,8 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
         return IN_PIECES
     if rows.torn:
         return f"{rows.torn} {TORN}"
+    if rows.crosswise:
+        return f"{rows.crosswise} {CROSSWISE}"
     least, length, part = (
         _least_bytes(problem),
         rows.length(problem),
