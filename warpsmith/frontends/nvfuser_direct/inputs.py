@@ -10,8 +10,8 @@ from warpsmith.frontends.nvfuser_direct import pairs
 from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
 from warpsmith.frontends.nvfuser_direct.values import Val
 from warpsmith.ir.dtypes import DataType as Type
-from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ops.scalars import ScalarEvaluator
+from warpsmith.ir.scalar import Expr
+from warpsmith.ops.scalars import ScalarEvaluator, symbols_of_call
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,15 +54,7 @@ def passed_type(dtype: Type) -> Type:
 
 def counted(wanted: Mapping[Expr, Expr], passed: Mapping[Any, Any]) -> dict[Expr, int]:
     """What calls pass for numbers of elements that the host computes, from all else they pass."""
-    values: dict[str, Any] = {}
-    for declared, value in passed.items():
-        if isinstance(declared, Symbol):
-            values[declared.name] = value
-            continue
-        for axis, size in zip(declared.shape_axes, value.shape, strict=False):
-            if isinstance(axis.extent, Symbol):
-                values[axis.extent.name] = size
-    evaluator = ScalarEvaluator(values)
+    evaluator = ScalarEvaluator(symbols_of_call(passed.items()))
     return {symbol: evaluator.integer(expr) for expr, symbol in wanted.items()}
 
 
