@@ -84,7 +84,7 @@ class _Evaluator:
             if isinstance(declared, TensorView):
                 self._arrays[declared] = self._store(np.asarray(given), declared.dtype)
         values = symbols_of_call(
-            (declared, self._arrays.get(declared, given))
+            (declared, self._arrays[declared] if isinstance(declared, TensorView) else given)
             for declared, given in zip(fusion.inputs, inputs, strict=True)
         )
         self._values = values
