@@ -257,7 +257,8 @@ def test_errors_are_runtime_errors_with_their_codes() -> None:
 @pytest.mark.parametrize(
     ("use", "said"),
     [
-        (lambda fd, x: fd.define_tensor([-1], dtype=DataType.UInt64), "DataType.UInt64"),
+        (lambda fd, x: fd.define_scalar(None, DataType.UInt64), "DataType.UInt64"),
+        (lambda fd, x: fd.ops.neg(fd.define_tensor([2], dtype=DataType.UInt64)), "neg of UInt64"),
         (lambda fd, x: x.axis(0).parallelize(ParallelType.mesh_x), "mesh_x: a kernel runs on one"),
         (lambda fd, x: x.set_memory_type(nvfuser.MemoryType.tensor), "MemoryType.tensor"),
         (lambda fd, x: x.swizzle(0, 1), "swizzle: shared memory"),

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition
 
@@ -42,3 +44,43 @@ def test_tensors_of_the_cpu() -> None:
     product, three = fd.execute([torch.ones(4, device="cuda"), torch.tensor(2.5)], device=0)
     assert torch.equal(product, torch.full((4,), 2.5, device="cuda"))
     assert three.device.type == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("dropped", "is_causal", "scale", "columns"),
+    [(0.0, False, None, 8), (0.2, True, 1e-3, 8), (0.2, False, None, 8), (0.0, True, None, 5)],
+)
+def test_attention_is_torchs_own(
+    dropped: float, is_causal: bool, scale: float | None, columns: int
+) -> None:
+    """Forward, and backward in a fusion of its own and in the same one, with what is dropped."""
+    q, k, v, g = (
+        torch.randn(4, 8, 16, columns, dtype=torch.bfloat16, device="cuda", requires_grad=n < 3)
+        for n in range(4)
+    )
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        torch.manual_seed(0)
+        out = scaled_dot_product_attention(
+            q, k, v, dropout_p=dropped, is_causal=is_causal, scale=scale
+        )
+        wanted = [out, *torch.autograd.grad(out, (q, k, v), g)]
+    options = {"dropout_p": dropped, "is_causal": is_causal, "scale": scale}
+    with FusionDefinition() as both:
+        tq, tk, tv, tg = map(both.from_pytorch, (q, k, v, g))
+        made, total, seed, offset = both.ops.sdpfa_fwd(tq, tk, tv, **options)
+        state = {"philox_seed": seed, "philox_offset": offset, **options}
+        gradients = both.ops.sdpfa_bwd(tg, tq, tk, tv, made, total, **state)
+        for each in (made, *gradients, total, seed, offset):
+            both.add_output(each)
+    torch.manual_seed(0)
+    *found, sums, kept, place = both.execute([q, k, v, g])
+    for got, want in zip(found, wanted, strict=True):
+        torch.testing.assert_close(got, want.detach())
+    given = [g, q, k, v, found[0], sums, kept, place]
+    with FusionDefinition() as backward:
+        *tensors, seed, offset = map(backward.from_pytorch, given)
+        state = {"philox_seed": seed, "philox_offset": offset, **options}
+        for each in backward.ops.sdpfa_bwd(*tensors, **state):
+            backward.add_output(each)
+    for got, want in zip(backward.execute(given), wanted[1:], strict=True):
+        torch.testing.assert_close(got, want)

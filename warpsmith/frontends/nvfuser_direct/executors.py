@@ -40,7 +40,10 @@ class FusionExecutorCache:
     ) -> list[Any]:
         """Results for one list of tensors and numbers."""
         where = _checked(device)
-        definition, given = self._fusion.definition, _given(self._fusion, inputs)
+        definition, call = self._fusion.definition, self._fusion.call(inputs)
+        given = list(map(_without_gradient, call.passed))
+        if not definition.fusion.outputs:
+            return self._fusion.returned([], call)  # PyTorch has computed them all
         watching = profiler.active()
         begun = 0.0 if watching is None else perf_counter()
         try:
@@ -63,11 +66,13 @@ class FusionExecutorCache:
         if watching is not None:
             taken = perf_counter() - begun
             watching.see(definition.executable(), self._scheduled, given, results, taken)
-        return self._fusion.returned(results, inputs)
+        return self._fusion.returned(results, call)
 
     def is_compiled(self, inputs: Sequence[Any], device: int = 0) -> bool:
         """Whether kernels for such a call were made."""
-        return kernels.is_planned(self._fusion.definition, _given(self._fusion, inputs))
+        definition = self._fusion.definition
+        runs_none = not definition.fusion.outputs
+        return runs_none or kernels.is_planned(definition, _given(self._fusion, inputs))
 
     def get_cuda_kernel(
         self, inputs: Sequence[Any], intrinsic_code: bool = False, device: int = 0
@@ -133,11 +138,12 @@ class KernelExecutor:
 
 
 def _given(fusion: Fusion, inputs: Sequence[Any]) -> list[Any]:
-    """Inputs as warpsmith takes them, without gradients."""
-    return [
-        value.detach() if getattr(value, "requires_grad", False) else value
-        for value in fusion.arranged(inputs)
-    ]
+    """Inputs as warpsmith takes them."""
+    return list(map(_without_gradient, fusion.arranged(inputs)))
+
+
+def _without_gradient(value: Any) -> Any:
+    return value.detach() if getattr(value, "requires_grad", False) else value
 
 
 def _checked(device: Any) -> Any:
