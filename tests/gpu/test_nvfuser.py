@@ -9,7 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition
+from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, ParallelType
 
 
 def _drawn(*, with_seed: bool) -> FusionDefinition:
@@ -84,3 +84,16 @@ def test_attention_is_torchs_own(
             backward.add_output(each)
     for got, want in zip(backward.execute(given), wanted[1:], strict=True):
         torch.testing.assert_close(got, want)
+
+
+def test_products_in_pieces_on_streams() -> None:
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        made = fd.ops.matmul(a, b)
+        fd.add_output(made)
+        made.outer_split(1, 3)
+        made.axis(1).parallelize(ParallelType.stream)
+    left, right = torch.randn(512, 256, device="cuda"), torch.randn(256, 700, device="cuda")
+    for _ in range(3):
+        (found,) = fd.execute([left, right])
+        torch.testing.assert_close(found, left @ right)

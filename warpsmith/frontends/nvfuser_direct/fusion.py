@@ -15,6 +15,7 @@ from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.hidden import Hidden
 from warpsmith.frontends.nvfuser_direct.inputs import Call, Input, flat, passed_type, returned
 from warpsmith.frontends.nvfuser_direct.seeds import SeedView
+from warpsmith.frontends.nvfuser_direct.streams import Streams
 from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType as Type
@@ -30,12 +31,14 @@ class Fusion:
     Attributes:
         definition: the fusion in warpsmith's words.
         hidden: its inputs that callers do not pass.
+        streams: what runs in pieces.
         automatic: whether `schedule` left the schedule to warpsmith.
     """
 
     def __init__(self) -> None:
         self.definition = own.FusionDefinition()
         self.hidden = Hidden(self.definition)
+        self.streams = Streams(self.definition)
         self.automatic = False
         self._lines: list[text.Line] = []
         self._inputs: list[Input] = []
@@ -92,6 +95,10 @@ class Fusion:
             if error.code != "WS0218":
                 raise
             self._waiting.append((tensor, domain, kind))
+
+    def cut(self, tensor: Tensor, domain: IterDomain) -> None:
+        """Run a loop on streams."""
+        self.streams.cut(tensor, domain)
 
     def settle(self) -> None:
         """Move the loops that TMA copies inside, and bind what waits for that."""

@@ -18,6 +18,7 @@ from warpsmith.frontends.nvfuser_direct.enums import (
 )
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors, unsupported
 from warpsmith.frontends.nvfuser_direct.pairs import PARTS, constant
+from warpsmith.frontends.nvfuser_direct.streams import split_input
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
@@ -43,6 +44,9 @@ class Owner(Protocol):
 
     def settle(self) -> None:
         """Bind the loops that wait."""
+
+    def cut(self, tensor: Any, domain: Domain) -> None:
+        """Run a loop on streams."""
 
 
 class Statement:
@@ -157,9 +161,14 @@ class IterDomain(Statement):
     def parallelize(self, parallel_type: ParallelType) -> None:
         """Bind the loop.
 
-        One of a copy by TMA that threads are to ask for stays serial: one thread asks for all.
+        One of a copy by TMA that threads are to ask for stays serial: one thread asks for all. One
+        on `stream` has `execute` run products in pieces (`streams`).
         """
-        kind, tensor = ours(parallel_type), self._tensor.value
+        tensor = self._tensor.value
+        if parallel_type is ParallelType.stream:
+            self._tensor.fusion.cut(tensor, self.domain)
+            return
+        kind = ours(parallel_type)
         if kind.is_block and tensor.copied_by.is_tma:
             return
         with as_runtime_errors():
@@ -244,7 +253,10 @@ class TensorView(Val):
     def split(self, axis: int, factor: int | Val, inner_split: bool = True) -> TensorView:
         """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""
         with as_runtime_errors():
-            self.value.split(axis, bare(factor), inner_split)
+            if self.value.is_input:
+                split_input(self.value, axis, bare(factor), inner_split)
+            else:
+                self.value.split(axis, bare(factor), inner_split)
         return self
 
     def inner_split(self, axis: int, factor: int | Val) -> TensorView:
