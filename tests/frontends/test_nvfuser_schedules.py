@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -105,3 +107,54 @@ def test_schedulers_are_asked() -> None:
     (found,) = fd.manual_execute(given, chosen)
     torch.testing.assert_close(found, given[0].exp().sum(1))
     assert "reduction" in repr(chosen)
+
+
+def test_rows_that_are_reduced_over_the_grid() -> None:
+    """Blocks of a grid meet once: other blocks reduce other rows."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1])
+        y = fd.ops.sum(x, [1])
+        fd.add_output(y)
+        y.axis(1).parallelize(ParallelType.grid_x)
+    given = torch.randn(3, 40)
+    (found,) = fd.manual_execute([given])
+    torch.testing.assert_close(found, given.sum(1))
+
+
+def _centred(fd: FusionDefinition) -> tuple[FusionDefinition, Any]:
+    """`x - mean(x)` by a row in shared memory, of which threads take 4 elements of 16 in turns."""
+    x = fd.define_tensor([-1, -1], True)
+    mean = fd.ops.div(fd.ops.sum(x, [1], keepdim=True), fd.ops.size(x, 1))
+    y = fd.ops.sub(x, mean)
+    fd.add_output(fd.ops.neg(y))
+    row, before = x.cache_after(), y.cache_before()
+    row.set_memory_type(nvfuser.MemoryType.shared)
+    mean.split(-1, 16).split(-1, 4)
+    fd.sched.transform_like(mean)
+    (total,) = (
+        each
+        for each in fd.fusion.vals()
+        if isinstance(each, nvfuser.TensorView)
+        and any(axis.is_reduction() for axis in each.get_logical_domain())
+    )
+    total.rfactor([-1])
+    mean.axis(0).parallelize(ParallelType.grid_x)
+    mean.axis(-2).parallelize(ParallelType.block_x)
+    fd.sched.parallelize_like(mean)
+    row.axis(-1).parallelize(ParallelType.vectorize)
+    y.axis(-1).parallelize(ParallelType.vectorize)
+    fd.sched.inline_most()
+    return fd, before
+
+
+def test_a_mean_is_the_reference_of_its_row() -> None:
+    """It has one element of a row, and is divided as the row is to be."""
+    with FusionDefinition() as fd:
+        _, before = _centred(fd)
+    assert len(before.get_loop_domain()) == 4
+    given = torch.randn(3, 40)
+    (found,) = fd.manual_execute([given])
+    torch.testing.assert_close(found, given.mean(1, keepdim=True) - given)
+    (found,) = fd.manual_execute([given[:2]])
+    with pytest.raises(RuntimeError, match=r"WS03.*\b40\b"):
+        fd.manual_execute([torch.randn(3, 44)])

@@ -17,7 +17,9 @@ from warpsmith.frontends.nvfuser_direct.failures import (
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.heuristics import CompileParams, LaunchParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
+from warpsmith.ops.scalars import symbols_of_call
 from warpsmith.runtime import arrays
+from warpsmith.schedule import pinned
 
 
 class FusionExecutorCache:
@@ -113,11 +115,19 @@ class KernelExecutor:
         compile_params: CompileParams | None = None,
         scheduler_type: SchedulerType = SchedulerType.none,
     ) -> None:
-        """Take a fusion; its kernel is compiled by the first call, for its sizes."""
+        """Take a fusion; its kernel is compiled by the first call, for its sizes.
+
+        Where shared memory depends on sizes, all calls are to have those of `args`.
+        """
         fusion.settle()
         if not fusion.automatic:
             with as_runtime_errors():
-                kernels.store_apart(fusion.ours)
+                kernels.adapt(fusion.ours)
+            wanted = pinned.shared_sizes(fusion.ours) if args else set()
+            if wanted:
+                passed = zip(fusion.ours.inputs, fusion.arranged(args), strict=False)
+                sizes = symbols_of_call(passed)
+                pinned.pin(fusion.ours, {size: sizes[size.name] for size in wanted})
         self._runs = FusionExecutorCache(fusion, auto_schedule=fusion.automatic)
 
     def run(

@@ -22,6 +22,7 @@ from warpsmith.frontends.nvfuser_direct.streams import split_input
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
+from warpsmith.schedule import caches
 
 
 class Owner(Protocol):
@@ -242,9 +243,14 @@ class TensorView(Val):
         return self._made(made)
 
     def cache_before(self, op_type: LoadStoreOpType = LoadStoreOpType.set) -> TensorView:
-        """Let a new tensor take over the definition; this one becomes a copy of it."""
+        """Let a new tensor take over the definition; this one becomes a copy of it.
+
+        Who reads an output reads the new tensor; of others, still this one.
+        """
+        value, kind = self.value, ours(op_type)
         with as_runtime_errors():
-            return self._made(self.value.cache_before(ours(op_type)))
+            made = caches.cache_before(value, op_type=kind, keep_readers=not value.is_output)
+        return self._made(made)
 
     def set_memory_type(self, memory_type: MemoryType) -> None:
         with as_runtime_errors():
