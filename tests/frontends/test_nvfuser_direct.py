@@ -269,7 +269,6 @@ def test_errors_are_runtime_errors_with_their_codes() -> None:
         (lambda fd, x: fd.sched.bounded_transform_backward(x, -1, [x]), "use transform_like"),
         (lambda fd, x: nvfuser.multidevice.DeviceMesh([0]), "DeviceMesh: a fusion runs on one GPU"),
         (lambda fd, x: nvfuser.nvf_cutlass.mxfp8_scaled_mm(x), "mxfp8_scaled_mm"),
-        (lambda fd, x: nvfuser.idm.IdModel(fd.fusion), "IdModel"),
         (lambda fd, x: nvfuser.execute_with_dtensors(fd, []), "execute_with_dtensors"),
     ],
 )

@@ -16,7 +16,8 @@ from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.guard import FusionGuard
 from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.runtime import arrays
 
 

@@ -15,8 +15,9 @@ from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.hidden import Hidden
 from warpsmith.frontends.nvfuser_direct.inputs import Call, Input, flat, passed_type, returned
 from warpsmith.frontends.nvfuser_direct.seeds import SeedView
+from warpsmith.frontends.nvfuser_direct.statements import Val
 from warpsmith.frontends.nvfuser_direct.streams import Streams
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.scalar import Const

@@ -9,7 +9,7 @@ from typing import Any
 from warpsmith.frontends.nvfuser_direct import pairs
 from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
 from warpsmith.frontends.nvfuser_direct.seeds import SeedView, as_ints, as_seeds
-from warpsmith.frontends.nvfuser_direct.values import Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.scalar import Expr
 from warpsmith.ops.scalars import ScalarEvaluator, symbols_of_call

@@ -22,7 +22,8 @@ from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.operation import named, operation
 from warpsmith.frontends.nvfuser_direct.reductions import *  # noqa: F403  # its __all__
 from warpsmith.frontends.nvfuser_direct.reductions import __all__ as _reductions
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.ir.dtypes import promote
 from warpsmith.ir.tensor import TensorView as Tensor
 from warpsmith.ops.values import as_scalar

@@ -11,7 +11,8 @@ from typing import Any
 
 from warpsmith.frontends import printer
 from warpsmith.frontends.nvfuser_direct.pairs import Pair
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.ir.scalar import Const
 
 _REDUCTIONS = ("max", "min", "prod", "sum")

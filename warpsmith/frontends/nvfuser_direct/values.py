@@ -1,12 +1,12 @@
-"""Values of a fusion under nvFuser's names: scalars, tensors, their axes and definitions."""
+"""Tensors of a fusion under nvFuser's names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
-from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.frontends.nvfuser_direct.axes import IterDomain, TensorDomain
 from warpsmith.frontends.nvfuser_direct.enums import (
     CacheOp,
     DataType,
@@ -18,162 +18,11 @@ from warpsmith.frontends.nvfuser_direct.enums import (
 )
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors, unsupported
 from warpsmith.frontends.nvfuser_direct.pairs import PARTS, constant
+from warpsmith.frontends.nvfuser_direct.statements import Expr, Val, expr_of
 from warpsmith.frontends.nvfuser_direct.streams import split_input
 from warpsmith.frontends.tensor import Tensor
-from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
 from warpsmith.schedule import caches
-
-
-class Owner(Protocol):
-    """The fusion that values belong to, as far as they ask it."""
-
-    definition: FusionDefinition
-
-    @property
-    def ours(self) -> Any:
-        """The program of warpsmith."""
-
-    def wrapped(self, value: Any) -> Val:
-        """A value of warpsmith under nvFuser's names."""
-
-    def size(self, tensor: TensorView, dim: int) -> Val:
-        """Extent of a dimension."""
-
-    def bind(self, tensor: Any, domain: Domain, kind: Any) -> None:
-        """Bind a loop, or let it wait for `settle`."""
-
-    def settle(self) -> None:
-        """Bind the loops that wait."""
-
-    def cut(self, tensor: Any, domain: Domain) -> None:
-        """Run a loop on streams."""
-
-
-class Statement:
-    """Whatever a fusion consists of."""
-
-
-class Val(Statement):
-    """A scalar of a fusion, or (`TensorView`) a tensor.
-
-    Attributes:
-        value: what it is in warpsmith.
-        fusion: which one it belongs to.
-        name: in the text of the fusion: `tv0`, `c3`.
-    """
-
-    __slots__ = ("fusion", "name", "value")
-
-    def __init__(self, value: Any, fusion: Owner, name: str) -> None:
-        self.value = value
-        self.fusion = fusion
-        self.name = name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Val) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __str__(self) -> str:
-        return repr(self.value)
-
-    __repr__ = __str__
-
-    def is_symbolic(self) -> bool:
-        """Whether only a call knows the value."""
-        return not isinstance(self.value, scalar.Const)
-
-    def is_tensor(self) -> bool:
-        return False
-
-    def definition(self) -> Expr | None:
-        """The operation that computes it; None for inputs and for scalars."""
-        return None
-
-    def uses(self) -> list[Expr]:
-        """The operations that read it, as far as they are of tensors."""
-        found = [
-            operation
-            for operation in self.fusion.ours.operations
-            if any(each is self.value for each in operation.inputs)
-        ]
-        return [Expr(operation, self.fusion) for operation in found]
-
-
-class Expr(Statement):
-    """An operation of a fusion."""
-
-    def __init__(self, operation: Any, fusion: Owner) -> None:
-        self._operation = operation
-        self._fusion = fusion
-
-    def input(self, index: int) -> Val:
-        return self._fusion.wrapped(tuple(self._operation.inputs)[index])
-
-    def output(self, index: int) -> Val:
-        return self._fusion.wrapped(tuple(self._operation.outputs)[index])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self._operation is other._operation
-
-    def __hash__(self) -> int:
-        return hash(self._operation)
-
-    def __str__(self) -> str:
-        return repr(self._operation)
-
-
-class TensorDomain(Statement):
-    """The axes of a tensor, or its loops."""
-
-    def __init__(self, domains: Sequence[Domain]) -> None:
-        self._domains = tuple(domains)
-
-    def __str__(self) -> str:
-        return f"[{', '.join(map(repr, self._domains))}]"
-
-
-class IterDomain(Statement):
-    """An axis of a tensor, or one of its loops."""
-
-    __slots__ = ("_tensor", "domain")
-
-    def __init__(self, tensor: TensorView, domain: Domain) -> None:
-        self._tensor = tensor
-        self.domain = domain
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IterDomain) and self.domain is other.domain
-
-    def __hash__(self) -> int:
-        return hash(self.domain)
-
-    def __str__(self) -> str:
-        return repr(self.domain)
-
-    def is_reduction(self) -> bool:
-        return self.domain.is_reduction
-
-    def extent(self) -> Val:
-        return self._tensor.fusion.wrapped(self.domain.extent)
-
-    def parallelize(self, parallel_type: ParallelType) -> None:
-        """Bind the loop.
-
-        One of a copy by TMA that threads are to ask for stays serial: one thread asks for all. One
-        on `stream` has `execute` run products in pieces (`streams`).
-        """
-        tensor = self._tensor.value
-        if parallel_type is ParallelType.stream:
-            self._tensor.fusion.cut(tensor, self.domain)
-            return
-        kind = ours(parallel_type)
-        if kind.is_block and tensor.copied_by.is_tma:
-            return
-        with as_runtime_errors():
-            self._tensor.fusion.bind(tensor, self.domain, kind)
 
 
 class TensorView(Val):
@@ -195,7 +44,7 @@ class TensorView(Val):
 
     def definition(self) -> Expr | None:
         made = self.value.definition
-        return None if made is None else Expr(made, self.fusion)
+        return None if made is None else expr_of(made, self.fusion)
 
     @property
     def ndim(self) -> int:
