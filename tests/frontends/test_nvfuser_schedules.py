@@ -158,3 +158,77 @@ def test_a_mean_is_the_reference_of_its_row() -> None:
     (found,) = fd.manual_execute([given[:2]])
     with pytest.raises(RuntimeError, match=r"WS03.*\b40\b"):
         fd.manual_execute([torch.randn(3, 44)])
+
+
+def _tiles(fd: FusionDefinition, swizzled: bool) -> list[nvfuser.TensorView]:
+    """A transposition by tiles of 32 x 32, which TMA loads and stores."""
+    x = fd.define_tensor([-1, -1], [True, True])
+    y = fd.ops.permute(x, [1, 0])
+    fd.add_output(y)
+    loaded = x.cache_after(nvfuser.LoadStoreOpType.tma)
+    stored = y.cache_before(nvfuser.LoadStoreOpType.tma)
+    between = stored.cache_before()
+    for each in (loaded, stored):
+        each.set_memory_type(nvfuser.MemoryType.shared)
+    y.split(1, 32).split(0, 32).reorder({0: 1, 1: 2, 2: 0}).merge(0, 1)
+    y.axis(0).parallelize(ParallelType.grid_x)
+    fd.sched.bounded_transform_backward(y, -1, [x], propagate_parallel_type=True)
+    for axis in (1, 2):
+        y.axis(axis).parallelize(ParallelType.tma)
+    stored.set_allocation_domain(stored.get_loop_domain(), new_contiguity=True)
+    stored.split(1, 4)
+    fd.sched.bounded_transform_backward(stored, -1, [x])
+    stored.merge(1, 3)
+    stored.axis(1).parallelize(ParallelType.block_x)
+    fd.sched.bounded_transform_backward(stored, 3, [loaded], propagate_parallel_type=True)
+    between.axis(2).parallelize(ParallelType.vectorize)
+    between.set_allocation_domain(between.get_loop_domain())
+    loaded.reorder({3: 1, 1: 2, 2: 3}).split(1, 8)
+    if swizzled:
+        loaded.swizzle(2, 3)
+    loaded.set_allocation_domain(loaded.get_loop_domain())
+    for axis in (1, 2, 3, 4):
+        loaded.axis(axis).parallelize(ParallelType.tma)
+    return [loaded, between, stored]
+
+
+def test_a_transposition_without_conflicts_of_banks() -> None:
+    """Loops go backward as far as they are asked to; what was bound stays bound."""
+    given = torch.randn(40, 68)
+    for swizzled in (False, True):
+        with FusionDefinition() as fd:
+            tensors = _tiles(fd, swizzled)
+        assert [len(each.get_loop_domain()) for each in tensors] == [5, 3, 3]
+        assert all("blockIdx.x" in str(each.axis(0)) for each in tensors)
+        assert "threadIdx.x" in str(tensors[1].axis(1))
+        assert (" ^ " in fd.fusion.print_kernel().split("__global__")[1]) is swizzled
+        (found,) = fd.manual_execute([given])
+        assert torch.equal(found, given.T)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "loops", "takes"),
+    [
+        ((8, 8, 4), (0, 1), True),  # rows of 128 bytes
+        ((4, 2, 4, 4), (0, 2), True),  # of 64
+        ((2, 4, 2, 4), (0, 2), True),  # of 32
+        ((8, 8, 4), (1, 0), False),  # the inner one tells by how much
+        ((8, 4, 4), (0, 1), False),
+        ((8, 8, 8), (0, 1), False),
+        ((4, 4, 2, 4), (0, 2), False),
+    ],
+)
+def test_which_loops_are_a_swizzle(
+    sizes: tuple[int, ...], loops: tuple[int, int], takes: bool
+) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(list(sizes))
+        fd.add_output(fd.ops.neg(x))
+        tile = x.cache_after()
+        tile.set_memory_type(nvfuser.MemoryType.shared)
+        if takes:
+            assert tile.swizzle(*loops) is tile
+            assert tile.value.swizzle == 16 * sizes[loops[1]]
+            return
+        with pytest.raises(NotImplementedError, match="in lines of 128"):
+            tile.swizzle(*loops)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
+from warpsmith.frontends.nvfuser_direct import swizzles
 from warpsmith.frontends.nvfuser_direct.axes import IterDomain, TensorDomain
 from warpsmith.frontends.nvfuser_direct.enums import (
     CacheOp,
@@ -22,6 +23,7 @@ from warpsmith.frontends.nvfuser_direct.statements import Expr, Val, expr_of
 from warpsmith.frontends.nvfuser_direct.streams import split_input
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir.domains import IterDomain as Domain
+from warpsmith.ir.domains import MemoryType as Memory
 from warpsmith.schedule import caches
 
 
@@ -133,11 +135,24 @@ class TensorView(Val):
         return self
 
     def swizzle(self, x: int, y: int) -> TensorView:
-        raise unsupported(
-            "TensorView.swizzle",
-            "shared memory is permuted as a whole, and not loops of it",
-            "use set_swizzle of warpsmith's own tensors",
-        )
+        """Permute the second of two loops by the first one: a swizzle of shared memory.
+
+        The second loop is over chunks of 16 bytes, and what it and the loops behind the first one
+        walk has 128 bytes.
+
+        Raises:
+            Unsupported: WS0190 for other loops: TMA and tensor cores permute memory so.
+        """
+        with as_runtime_errors():
+            rows = swizzles.row_bytes(self.value, x, y)
+            if rows is None:
+                raise unsupported(
+                    "TensorView.swizzle",
+                    "memory is permuted by chunks of 16 bytes in lines of 128",
+                    "split rows so, as [.., 8, 8, 16 bytes] for rows of 128 bytes",
+                )
+            self.value.set_swizzle(rows)
+        return self
 
     def swizzle1d(self, x: int, parallel_type: ParallelType) -> TensorView:
         raise unsupported("TensorView.swizzle1d", "it hands work to several GPUs in turns")
@@ -151,7 +166,13 @@ class TensorView(Val):
     def set_allocation_domain(
         self, ids: Sequence[IterDomain], new_contiguity: object = True
     ) -> None:
-        """Lay shared memory out by these loops, or axes that loops are made from; fastest last."""
+        """Lay shared memory out by these loops, or axes that loops are made from; fastest last.
+
+        Registers hold what their loops walk.
+        """
+        value = self.value
+        if value.memory is Memory.local and not (value.is_input or value.is_output):
+            return
         with as_runtime_errors():
             self.value.set_allocation_domain([each.domain for each in ids])
 
