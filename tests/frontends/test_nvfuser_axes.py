@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 
 from warpsmith.frontends import nvfuser_direct as nvfuser
 from warpsmith.frontends.nvfuser_direct import FusionDefinition, IdMappingMode, Merge, Split
@@ -106,3 +107,40 @@ def test_an_axis_of_one_element_is_the_one_that_it_meets_where_broadcasts_count(
         assert same(row.get_logical_domain()[1], y.get_logical_domain()[1])
     with pytest.raises(NotImplementedError, match=r"WS0190.*IdMappingMode.loop.*use exact"):
         model.maybe_build_graph(IdMappingMode.loop)
+
+
+def test_results_lie_in_memory_by_their_dimensions() -> None:
+    """A dimension of which the parts lie apart lies where the inner one does."""
+    given = torch.arange(60.0).reshape(2, 6, 5)
+    for order, strides in (
+        ([1, 0, 2, 3], (30, 5, 1)),  # parts of rows, around the first dimension
+        ([3, 1, 2, 0], (1, 2, 12)),
+    ):
+        with FusionDefinition() as fd:
+            y = fd.ops.neg(fd.define_tensor([-1, -1, -1], True))
+            fd.add_output(y)
+            y.outer_split(1, 2)
+            loops = y.get_loop_domain()
+            y.set_allocation_domain([loops[k] for k in order], True)
+        (found,) = fd.execute([given])
+        assert torch.equal(found, -given)
+        assert found.stride() == strides
+
+
+def test_inputs_lie_in_memory_by_their_dimensions() -> None:
+    given = torch.randn(4, 6).T
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], False)
+        fd.add_output(fd.ops.neg(x))
+        rows, columns = x.get_loop_domain()
+        x.set_allocation_domain([columns, rows], True)
+    assert x.value.contiguity == (True, True)
+    (found,) = fd.execute([given])
+    assert torch.equal(found, -given)
+    with pytest.raises(RuntimeError, match="WS03.*contiguous"):
+        fd.execute([given.contiguous()])
+    x.outer_split(0, 2)
+    outer, inner, columns = x.get_loop_domain()
+    for axes in ([outer, columns, inner], [outer, inner]):
+        with pytest.raises(NotImplementedError, match="WS0190.*whole dimensions"):
+            x.set_allocation_domain(axes)

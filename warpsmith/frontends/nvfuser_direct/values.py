@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from warpsmith.frontends.nvfuser_direct import swizzles
+from warpsmith.frontends.nvfuser_direct import memory, swizzles
 from warpsmith.frontends.nvfuser_direct.axes import IterDomain, TensorDomain
 from warpsmith.frontends.nvfuser_direct.enums import (
     CacheOp,
@@ -166,15 +166,16 @@ class TensorView(Val):
     def set_allocation_domain(
         self, ids: Sequence[IterDomain], new_contiguity: object = True
     ) -> None:
-        """Lay shared memory out by these loops, or axes that loops are made from; fastest last.
+        """Lay memory out by these loops, or axes that loops are made from; fastest last.
 
-        Registers hold what their loops walk.
+        Inputs and results lie by whole dimensions (`memory`); registers hold what loops walk.
         """
-        value = self.value
-        if value.memory is Memory.local and not (value.is_input or value.is_output):
-            return
+        value, axes = self.value, [each.domain for each in ids]
         with as_runtime_errors():
-            self.value.set_allocation_domain([each.domain for each in ids])
+            if value.is_input or value.is_output:
+                memory.set_order(value, axes, bool(new_contiguity))
+            elif value.memory is not Memory.local:
+                value.set_allocation_domain(axes)
 
     def set_device_mesh(self, mesh: object) -> None:
         raise unsupported("TensorView.set_device_mesh", "a fusion runs on one GPU")
