@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 
+from tests.support.nvfuser_schedules import centred, transposed
 from warpsmith.frontends import nvfuser_direct as nvfuser
 from warpsmith.frontends.nvfuser_direct import FusionDefinition, ParallelType
 
@@ -121,36 +120,10 @@ def test_rows_that_are_reduced_over_the_grid() -> None:
     torch.testing.assert_close(found, given.sum(1))
 
 
-def _centred(fd: FusionDefinition) -> tuple[FusionDefinition, Any]:
-    """`x - mean(x)` by a row in shared memory, of which threads take 4 elements of 16 in turns."""
-    x = fd.define_tensor([-1, -1], True)
-    mean = fd.ops.div(fd.ops.sum(x, [1], keepdim=True), fd.ops.size(x, 1))
-    y = fd.ops.sub(x, mean)
-    fd.add_output(fd.ops.neg(y))
-    row, before = x.cache_after(), y.cache_before()
-    row.set_memory_type(nvfuser.MemoryType.shared)
-    mean.split(-1, 16).split(-1, 4)
-    fd.sched.transform_like(mean)
-    (total,) = (
-        each
-        for each in fd.fusion.vals()
-        if isinstance(each, nvfuser.TensorView)
-        and any(axis.is_reduction() for axis in each.get_logical_domain())
-    )
-    total.rfactor([-1])
-    mean.axis(0).parallelize(ParallelType.grid_x)
-    mean.axis(-2).parallelize(ParallelType.block_x)
-    fd.sched.parallelize_like(mean)
-    row.axis(-1).parallelize(ParallelType.vectorize)
-    y.axis(-1).parallelize(ParallelType.vectorize)
-    fd.sched.inline_most()
-    return fd, before
-
-
 def test_a_mean_is_the_reference_of_its_row() -> None:
     """It has one element of a row, and is divided as the row is to be."""
     with FusionDefinition() as fd:
-        _, before = _centred(fd)
+        before = centred(fd, 4)
     assert len(before.get_loop_domain()) == 4
     given = torch.randn(3, 40)
     (found,) = fd.manual_execute([given])
@@ -160,44 +133,12 @@ def test_a_mean_is_the_reference_of_its_row() -> None:
         fd.manual_execute([torch.randn(3, 44)])
 
 
-def _tiles(fd: FusionDefinition, swizzled: bool) -> list[nvfuser.TensorView]:
-    """A transposition by tiles of 32 x 32, which TMA loads and stores."""
-    x = fd.define_tensor([-1, -1], [True, True])
-    y = fd.ops.permute(x, [1, 0])
-    fd.add_output(y)
-    loaded = x.cache_after(nvfuser.LoadStoreOpType.tma)
-    stored = y.cache_before(nvfuser.LoadStoreOpType.tma)
-    between = stored.cache_before()
-    for each in (loaded, stored):
-        each.set_memory_type(nvfuser.MemoryType.shared)
-    y.split(1, 32).split(0, 32).reorder({0: 1, 1: 2, 2: 0}).merge(0, 1)
-    y.axis(0).parallelize(ParallelType.grid_x)
-    fd.sched.bounded_transform_backward(y, -1, [x], propagate_parallel_type=True)
-    for axis in (1, 2):
-        y.axis(axis).parallelize(ParallelType.tma)
-    stored.set_allocation_domain(stored.get_loop_domain(), new_contiguity=True)
-    stored.split(1, 4)
-    fd.sched.bounded_transform_backward(stored, -1, [x])
-    stored.merge(1, 3)
-    stored.axis(1).parallelize(ParallelType.block_x)
-    fd.sched.bounded_transform_backward(stored, 3, [loaded], propagate_parallel_type=True)
-    between.axis(2).parallelize(ParallelType.vectorize)
-    between.set_allocation_domain(between.get_loop_domain())
-    loaded.reorder({3: 1, 1: 2, 2: 3}).split(1, 8)
-    if swizzled:
-        loaded.swizzle(2, 3)
-    loaded.set_allocation_domain(loaded.get_loop_domain())
-    for axis in (1, 2, 3, 4):
-        loaded.axis(axis).parallelize(ParallelType.tma)
-    return [loaded, between, stored]
-
-
 def test_a_transposition_without_conflicts_of_banks() -> None:
     """Loops go backward as far as they are asked to; what was bound stays bound."""
     given = torch.randn(40, 68)
     for swizzled in (False, True):
         with FusionDefinition() as fd:
-            tensors = _tiles(fd, swizzled)
+            tensors = transposed(fd, swizzled)
         assert [len(each.get_loop_domain()) for each in tensors] == [5, 3, 3]
         assert all("blockIdx.x" in str(each.axis(0)) for each in tensors)
         assert "threadIdx.x" in str(tensors[1].axis(1))

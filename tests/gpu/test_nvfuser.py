@@ -9,6 +9,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from tests.support.nvfuser_schedules import centred, transposed
 from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, ParallelType
 
 
@@ -97,3 +98,19 @@ def test_products_in_pieces_on_streams() -> None:
     for _ in range(3):
         (found,) = fd.execute([left, right])
         torch.testing.assert_close(found, left @ right)
+
+
+def test_a_transposition_by_swizzled_tiles() -> None:
+    with FusionDefinition() as fd:
+        transposed(fd, True)
+    given = torch.randn(10000, 10000, device="cuda")
+    (found,) = fd.manual_execute([given])
+    assert torch.equal(found, given.T)
+
+
+def test_rows_that_are_centred_in_shared_memory() -> None:
+    with FusionDefinition() as fd:
+        centred(fd, 256)
+    given = torch.randn(1024, 4096, device="cuda")
+    (found,) = fd.manual_execute([given])
+    torch.testing.assert_close(found, given.mean(1, keepdim=True) - given, atol=1e-5, rtol=1e-5)
