@@ -63,6 +63,9 @@ def test_gradients_of_inputs_are_torchs_own() -> None:
     wanted = GRADIENTS(gradient, *given, out, sums, 0.0, True)
     assert all(map(torch.equal, found, wanted))
     assert fd.fec.is_compiled([gradient, *given, out, sums, *state])
+    state[0] = state[0].view(torch.int64)
+    with pytest.raises(RuntimeError, match=r"WS0194.*seed of UInt64, but got .*int64"):
+        fd.execute([gradient, *given, out, sums, *state])
 
 
 @pytest.mark.parametrize("order", [[3, 2, 1, 0], [3, 1, 2, 0]])
@@ -107,6 +110,35 @@ def test_a_share_of_the_weights_is_dropped() -> None:
     wanted = torch.autograd.grad(again, (query, value), gradient.float())
     torch.testing.assert_close(of_query, wanted[0], atol=1e-2, rtol=2e-2)
     torch.testing.assert_close(of_value, wanted[1], atol=1e-2, rtol=2e-2)
+
+
+def test_who_dropped_computes_the_gradients() -> None:
+    """The type of the seed tells: products drop by numbers of their own, PyTorch by its own."""
+    with FusionDefinition() as fd:
+        q, k, v = _inputs(fd, 3)
+        made, total, seed, offset = fd.ops.sdpfa_fwd(fd.ops.neg(q), k, v, dropout_p=0.25)
+        for each in (made, total, seed, offset):
+            fd.add_output(each)
+    query, key, gradient = _narrow(1, 2, 8, 8), _narrow(1, 2, 16, 8), _narrow(1, 2, 8, 16)
+    value = torch.eye(16, dtype=torch.bfloat16).expand(1, 2, 16, 16).contiguous()
+    with knobs.scope(device="reference"):
+        weights, *state = fd.execute([query, key, value])
+    assert state[1].dtype is torch.int64
+    given = [gradient, -query, key, value, weights, *state]
+    with FusionDefinition() as fd:
+        g, q, k, v, made, total, seed, offset = map(fd.from_pytorch, given)
+        passed = [g, q, k, v, made, total]
+        for each in fd.ops.sdpfa_bwd(*passed, 0.25, False, seed, offset):
+            fd.add_output(each)
+        _, _, seed, offset = fd.ops.sdpfa_fwd(q, k, v, dropout_p=0.25)
+        passed[0] = fd.ops.neg(g)
+        fd.ops.sdpfa_bwd(*passed, 0.0, False, seed, offset)
+        with pytest.raises(NotImplementedError, match=r"WS0190.*in another fusion"):
+            fd.ops.sdpfa_bwd(*passed, 0.25, False, seed, offset)
+    with knobs.scope(device="reference"):
+        *_, of_value = fd.execute(given)
+    wanted = weights.float().mT @ gradient.float()
+    torch.testing.assert_close(of_value.float(), wanted, atol=0.02, rtol=0.02)
 
 
 def test_of_what_is_computed_it_is_products() -> None:

@@ -1,7 +1,8 @@
 """`sdpfa_fwd` and `sdpfa_bwd`: by PyTorch's kernels, or by products.
 
 PyTorch's are for what a call passes: tensors of 16 bits with four dimensions. What is computed
-before is multiplied by warpsmith's kernels.
+before is multiplied by warpsmith's kernels. Which numbers decided what was dropped, the type of the
+seed tells: UInt64 of PyTorch's, Int of warpsmith's.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from warpsmith import ops as own
 from warpsmith.frontends.nvfuser_direct import attention_by_torch as by_torch
 from warpsmith.frontends.nvfuser_direct.arguments import given
+from warpsmith.frontends.nvfuser_direct.failures import unsupported
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.operation import operation
 from warpsmith.ir.dtypes import DataType as Type
@@ -64,9 +66,8 @@ def sdpfa_fwd(
         (made,) = fusion.hidden.outside(partial(by_torch.with_scores, order), rest, kinds)
     elif order is not None:
         made = own.stride_order(made, order)
-    seeds = own.full([2], seed, Type.Int, fusion=fusion.ours)
-    offsets = own.full([], offset, Type.Int, fusion=fusion.ours)
-    return made, total, fusion.seed(seeds), fusion.seed(offsets)
+    state = [own.full(n, x, Type.Int, fusion=fusion.ours) for n, x in (([2], seed), ([], offset))]
+    return made, total, *(state if dropped != 0.0 else map(fusion.seed, state))
 
 
 _STATE = [(1, Type.Int, None), (0, Type.Int, None)]
@@ -92,7 +93,14 @@ def sdpfa_bwd(
     dropped, causal = given(dropout_p, 0.0), given(is_causal, False)
     tensors = [grad_output, query, key, value, output]
     operands = [*tensors, logsumexp, dropped, causal, philox_seed, philox_offset, scale]
-    if _is_narrow(*tensors) and fusion.hidden.can_be_outside(operands):
+    outside = _is_narrow(*tensors) and fusion.hidden.can_be_outside(operands)
+    if dropped != 0.0 and fusion.is_seed(philox_seed) and not outside:
+        raise unsupported(
+            "ops.sdpfa_bwd with dropout",
+            "PyTorch knows what it dropped, and runs before the kernels of a call",
+            "compute what it takes in another fusion",
+        )
+    if outside and (dropped == 0.0 or fusion.is_seed(philox_seed)):
         orders = [each.stride_order for each in (query, key, value)]
         kinds = [(4, query.dtype, order) for order in orders]
         return fusion.hidden.outside(partial(by_torch.backward, orders), operands, kinds)

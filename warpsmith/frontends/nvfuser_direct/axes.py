@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from warpsmith.frontends.nvfuser_direct.enums import ParallelType, ours
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
@@ -11,7 +10,8 @@ from warpsmith.frontends.nvfuser_direct.statements import Expr, Statement, Val
 from warpsmith.ir import domains
 from warpsmith.ir.domains import IterDomain as Domain
 from warpsmith.ir.domains import Transform
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView as Tensor
 
 
@@ -56,7 +56,7 @@ class IterDomain(Statement):
         tensor: Tensor = self._tensor.value
         axis: Domain | None = self.domain
         while axis is not None and axis not in tensor.root:
-            made = _maker(tensor, axis) or _maker_of_any(tensor, axis)
+            made = _maker(tensor, axis)
             if made is not None:
                 return _seen(made, self._tensor)
             axis = axis.clone_of
@@ -126,13 +126,9 @@ def _operands(transform: Transform) -> tuple[Domain, ...]:
 
 
 def _maker(tensor: Tensor, axis: Domain) -> Transform | None:
-    return next((each for each in tensor.transforms if axis in each.results), None)
-
-
-def _maker_of_any(tensor: Tensor, axis: Domain) -> Transform | None:
-    """What makes an axis that the tensor has from another one."""
-    found = (_maker(each, axis) for each in _program(tensor).tensors)
-    return next((each for each in found if each is not None), None)
+    """What makes an axis of the tensor, or of another one."""
+    made = (each for other in Fusion.of(tensor).tensors for each in other.transforms)
+    return next((each for each in made if axis in each.results), None)
 
 
 def _own(tensor: Tensor, axis: Domain) -> Domain:
@@ -141,9 +137,5 @@ def _own(tensor: Tensor, axis: Domain) -> Domain:
     mine = dict.fromkeys((*tensor.root, *tensor.logical, *tensor.loop, *made))
     if axis in mine:
         return axis
-    groups = DomainMap(_program(tensor))
+    groups = map_of(Fusion.of(tensor))
     return next((each for each in mine if groups.same(each, axis)), axis)
-
-
-def _program(tensor: Tensor) -> Any:
-    return tensor.fusion

@@ -251,6 +251,10 @@ class Fusion:
         self._seeds.add(tensor)
         return tensor
 
+    def is_seed(self, value: Any) -> bool:
+        """Whether a value is a tensor of UInt64."""
+        return isinstance(value, Tensor) and value in self._seeds
+
     def skip(self) -> None:
         """Leave out a tensor's number, as where nvFuser makes two tensors of what is one here."""
         self._counts["tv"] += 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warpsmith.frontends.nvfuser_direct.enums import DataType
-from warpsmith.frontends.nvfuser_direct.failures import unsupported
+from warpsmith.frontends.nvfuser_direct.failures import Refused, unsupported
 from warpsmith.frontends.nvfuser_direct.values import TensorView
 
 
@@ -30,9 +30,18 @@ def check(operation: str, given: Mapping[str, Any]) -> None:
 
 
 def as_ints(value: Any) -> Any:
-    """The same bits as Ints of PyTorch."""
+    """The same bits as Ints of PyTorch.
+
+    Raises:
+        Refused: WS0194 for other than UInt64.
+    """
     import torch
 
+    if value.dtype is not torch.uint64:
+        raise Refused(
+            f"Expected a seed of UInt64, but got a tensor of {value.dtype}",
+            remedy="define the input by this type: it tells whose numbers decided",
+        )
     return value.view(torch.int64)
 
 
