@@ -64,8 +64,15 @@ def test_gradients_of_inputs_are_torchs_own() -> None:
     assert all(map(torch.equal, found, wanted))
     assert fd.fec.is_compiled([gradient, *given, out, sums, *state])
     state[0] = state[0].view(torch.int64)
+    for wrong, said in ((state[0], "dtype uint64, but got .*int64_t"), (3, "at::Tensor but got")):
+        with pytest.raises(RuntimeError, match=rf"WS0194.*Expected input 6.*{said}"):
+            fd.execute([gradient, *given, out, sums, wrong, state[1]])
+    with FusionDefinition() as fd:
+        fd.add_output(fd.define_tensor([2], dtype=DataType.UInt64))
     with pytest.raises(RuntimeError, match=r"WS0194.*seed of UInt64, but got .*int64"):
-        fd.execute([gradient, *given, out, sums, *state])
+        fd.execute([state[0]])
+    (same,) = fd.execute([state[0].view(torch.uint64)])
+    assert torch.equal(same.view(torch.int64), state[0])
 
 
 @pytest.mark.parametrize("order", [[3, 2, 1, 0], [3, 1, 2, 0]])

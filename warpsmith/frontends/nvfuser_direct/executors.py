@@ -10,6 +10,7 @@ from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.nvfuser_direct import binding, kernels, profiler
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.frontends.nvfuser_direct.failures import (
+    Refused,
     as_runtime_error,
     as_runtime_errors,
     unsupported,
@@ -42,6 +43,10 @@ class FusionExecutorCache:
     ) -> list[Any]:
         """Results for one list of tensors and numbers."""
         where = _checked(device)
+        if self._fusion.hidden.runs_outside:
+            said = binding.misfit(self._fusion.inputs(), inputs)
+            if said:
+                raise Refused(said, remedy="pass what was defined")
         definition, call = self._fusion.definition, self._fusion.call(inputs)
         given = list(map(_without_gradient, call.passed))
         if not definition.fusion.outputs:

@@ -287,9 +287,13 @@ class Fusion:
     def _is_plain(self) -> bool:
         """Whether a call passes just what warpsmith takes: tensors, in its order."""
         own = self.ours.inputs
-        return len(own) == len(self._inputs) and all(
-            each.passed is each.val.value is value and isinstance(value, Tensor)
-            for each, value in zip(self._inputs, own, strict=True)
+        return (
+            not self._seeds
+            and len(own) == len(self._inputs)
+            and all(
+                each.passed is each.val.value is value and isinstance(value, Tensor)
+                for each, value in zip(self._inputs, own, strict=True)
+            )
         )
 
     def arranged(self, inputs: Sequence[Any]) -> list[Any]:

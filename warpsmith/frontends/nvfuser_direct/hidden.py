@@ -110,6 +110,11 @@ class Hidden:
         self._outside.append(Outside(run, tuple(operands), tuple(made)))
         return list(made)
 
+    @property
+    def runs_outside(self) -> bool:
+        """Whether PyTorch computes anything."""
+        return bool(self._outside)
+
     def is_outside(self, value: Any) -> bool:
         """Whether PyTorch computes a value of warpsmith."""
         return any(value is made for each in self._outside for made in each.results)

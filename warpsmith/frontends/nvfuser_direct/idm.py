@@ -128,7 +128,9 @@ class IdModel:
             raise unsupported(
                 f"IdMappingMode.{mode.name}", "loops are lowered otherwise", "use exact"
             )
-        return self._graphs.setdefault(mode, ValGraph(self._fusion, mode))
+        if mode not in self._graphs:
+            self._graphs[mode] = ValGraph(self._fusion, mode)
+        return self._graphs[mode]
 
     def __str__(self) -> str:
         return "".join(f"{mode.name}: {graph}" for mode, graph in self._graphs.items())
