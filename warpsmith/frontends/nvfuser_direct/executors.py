@@ -129,7 +129,7 @@ class KernelExecutor:
             with as_runtime_errors():
                 kernels.adapt(fusion.ours)
             wanted = pinned.shared_sizes(fusion.ours) if args else set()
-            if wanted:
+            if wanted and kernels.lacks_sizes(fusion.definition):
                 passed = zip(fusion.ours.inputs, fusion.arranged(args), strict=False)
                 sizes = symbols_of_call(passed)
                 pinned.pin(fusion.ours, {size: sizes[size.name] for size in wanted})

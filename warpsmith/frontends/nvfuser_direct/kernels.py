@@ -9,13 +9,14 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.planned import PlannedSegment
-from warpsmith.errors import WarpsmithError
+from warpsmith.errors import ScheduleError, WarpsmithError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.ir.domains import GRID_TYPES, IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.ops.liveness import remove_dead
@@ -99,8 +100,22 @@ def cuda_of_schedule(definition: FusionDefinition) -> str:
     draft = definition.fusion.draft()
     remove_dead(draft)
     adapt(draft)
-    target = KNOWN[0]
-    return cuda_text(lower(draft, "kernel", DataType.Int32, target=target), target)
+    return cuda_text(_lowered(draft), KNOWN[0])
+
+
+def lacks_sizes(definition: FusionDefinition) -> bool:
+    """Whether shared memory depends on sizes, by a schedule that was adapted."""
+    draft = definition.fusion.draft()
+    remove_dead(draft)
+    try:
+        _lowered(draft)
+    except ScheduleError as error:
+        return error.code == "WS0262"
+    return False
+
+
+def _lowered(draft: Any) -> Kernel:
+    return lower(draft, "kernel", DataType.Int32, target=KNOWN[0])
 
 
 def cuda_of_call(definition: FusionDefinition, inputs: Sequence[Any]) -> str:
