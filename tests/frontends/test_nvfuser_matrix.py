@@ -20,7 +20,7 @@ UNPAIRED = {
     "size",
     "uniform",
 }
-"""Operations without a case in the matrix, which `test_nvfuser_direct.py` has."""
+"""Operations without a case in the matrix, which `test_nvfuser_*.py` have."""
 
 
 REFUSED = {

@@ -13,10 +13,9 @@ import numpy as np
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Precision, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.evaluate import evaluate, reduction_origin
-from warpsmith.ops.scalars import ScalarEvaluator
+from warpsmith.ops.scalars import ScalarEvaluator, symbols_of_call
 from warpsmith.testing import Tolerance, difference, tolerance
 
 ROUNDING: Mapping[Precision, float] = {"exact": 0.0, "tf32": 2.0**-9, "fast": 2.0**-8}
@@ -124,15 +123,7 @@ def _coarsest_rounding(fusion: Fusion) -> float:
 
 def _longest_reduction(fusion: Fusion, inputs: Sequence[Any]) -> int:
     """Number of elements in the longest reduction of the program, at least 1."""
-    values: dict[str, float] = {}
-    for declared, given in zip(fusion.inputs, inputs, strict=True):
-        if isinstance(declared, Symbol):
-            values[declared.name] = given
-            continue
-        for axis, extent in zip(declared.shape_axes, given.shape, strict=True):
-            if isinstance(axis.extent, Symbol):
-                values[axis.extent.name] = extent
-    scalars = ScalarEvaluator(values)
+    scalars = ScalarEvaluator(symbols_of_call(zip(fusion.inputs, inputs, strict=True)))
     longest = 1
     for operation in fusion.operations:
         if isinstance(operation, Reduction):

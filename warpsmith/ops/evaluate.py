@@ -18,12 +18,12 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import OF_GROUP, Full, Iota, Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.reads import Read, Search
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.joining import reduced, scanned
 from warpsmith.ops.reading import found
 from warpsmith.ops.reading import meaning as read_meaning
-from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype
+from warpsmith.ops.scalars import ScalarEvaluator, in_type, numpy_dtype, symbols_of_call
 from warpsmith.ops.table import TABLE
 
 
@@ -80,16 +80,13 @@ class _Evaluator:
         self._fusion = fusion
         self._precise = precise
         self._arrays: dict[TensorView, np.ndarray] = {}
-        values: dict[str, float] = {}
         for declared, given in zip(fusion.inputs, inputs, strict=True):
-            if isinstance(declared, Symbol):
-                values[declared.name] = given
-                continue
-            array = np.asarray(given)
-            for axis, extent in zip(declared.shape_axes, array.shape, strict=True):
-                if isinstance(axis.extent, Symbol):
-                    values[axis.extent.name] = extent
-            self._arrays[declared] = self._store(array, declared.dtype)
+            if isinstance(declared, TensorView):
+                self._arrays[declared] = self._store(np.asarray(given), declared.dtype)
+        values = symbols_of_call(
+            (declared, self._arrays[declared] if isinstance(declared, TensorView) else given)
+            for declared, given in zip(fusion.inputs, inputs, strict=True)
+        )
         self._values = values
         self._scalars = ScalarEvaluator(values, precise=precise)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import ml_dtypes
@@ -12,6 +12,7 @@ from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.scalar import evaluate as evaluate_index
+from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.table import TABLE
 
 
@@ -52,6 +53,23 @@ def in_type(array: np.ndarray, dtype: DataType, *, precise: bool = False) -> np.
         if dtype is DataType.Float8_e4m3fn:
             array = np.clip(array, -_LARGEST, _LARGEST)
     return array.astype(wanted, copy=False)
+
+
+def symbols_of_call(passed: Iterable[tuple[TensorView | Symbol, Any]]) -> dict[str, Any]:
+    """What a call says of symbols by name: scalars, and sizes of tensors, which may misfit yet.
+
+    Args:
+        passed: inputs as they are declared, each with what the call gives for it.
+    """
+    values: dict[str, Any] = {}
+    for declared, given in passed:
+        if isinstance(declared, Symbol):
+            values[declared.name] = given
+            continue
+        for axis, size in zip(declared.shape_axes, given.shape, strict=False):
+            if isinstance(axis.extent, Symbol):
+                values[axis.extent.name] = size
+    return values
 
 
 class ScalarEvaluator:

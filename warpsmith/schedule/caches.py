@@ -93,13 +93,17 @@ def _check_cache_op(tensor: TensorView, op_type: LoadStoreOpType, cache_op: obje
 
 
 def cache_before(
-    tensor: TensorView, *, op_type: LoadStoreOpType = LoadStoreOpType.set
+    tensor: TensorView,
+    *,
+    op_type: LoadStoreOpType = LoadStoreOpType.set,
+    keep_readers: bool = False,
 ) -> TensorView:
     """Let a new tensor take over `tensor`'s definition and readers; `tensor` becomes its copy.
 
     Args:
         op_type: what carries the copy. `bulk` and `tma` store an output from shared memory, which
             the caller gives the new tensor with `set_memory_type`.
+        keep_readers: who reads the tensor reads the copy.
 
     Raises:
         ScheduleError: WS0222, WS0223 where there is no definition to take over, WS0224 and WS0227
@@ -133,7 +137,7 @@ def cache_before(
         tensor.dtype, tensor.logical, root=tensor.root, transforms=tuple(tensor.transforms)
     )
     cache.loop = list(tensor.loop)
-    for reader in fusion.uses(tensor):
+    for reader in () if keep_readers else fusion.uses(tensor):
         fusion.replace(reader, replace_tensor(reader, tensor, cache))
     fusion.replace(definition, replace_output(definition, tensor, cache))
     axes = tuple(axis.clone() for axis in cache.shape_axes)

@@ -13,6 +13,7 @@ from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.carriers import check_binding
 from warpsmith.schedule.reduced import Reduced
+from warpsmith.schedule.stand_in import stand_in
 
 SPECIAL = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
 """Types that belong to single tensors; `parallelize_like` spreads them only when named."""
@@ -25,8 +26,10 @@ def transform_like(reference: TensorView, selected_tensors: Collection[TensorVie
     reduced before it, alone or together with others that it lacks. A tensor that lacks a dimension
     of the reference, because it is broadcast later, gets the loop all the same and is computed once
     per iteration of it. Dimensions that the reference lacks are appended as loops of their own.
+    Where it lacks one, and divides it all the same, others that have it are divided so.
     """
     fusion = Fusion.of(reference)
+    reference = stand_in(map_of(fusion), reference, _targets(fusion, reference, selected_tensors))
     domains = map_of(fusion)
     sources = [_source_groups(domains, reference, axis) for axis in reference.loop]
     reduced = Reduced(fusion, domains)

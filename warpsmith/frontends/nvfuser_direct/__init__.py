@@ -17,6 +17,7 @@ from warpsmith.frontends.nvfuser_direct import (
     pytorch_utils,
     schedule,
 )
+from warpsmith.frontends.nvfuser_direct.axes import IterDomain, Merge, Split, TensorDomain
 from warpsmith.frontends.nvfuser_direct.caches import LRUCache, LruFusionCache
 from warpsmith.frontends.nvfuser_direct.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.descriptor import compute_tensor_descriptor
@@ -49,16 +50,18 @@ from warpsmith.frontends.nvfuser_direct.profiler import (
     KernelProfile,
     PythonProfiler,
 )
-from warpsmith.frontends.nvfuser_direct.values import (
+from warpsmith.frontends.nvfuser_direct.statements import (
+    BroadcastOp,
     Expr,
-    IterDomain,
+    ReshapeOp,
+    SqueezeOp,
     Statement,
-    TensorDomain,
-    TensorView,
     Val,
 )
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 
 __all__ = [
+    "BroadcastOp",
     "CacheOp",
     "CommunicatorBackend",
     "CompileParams",
@@ -83,10 +86,14 @@ __all__ = [
     "MatmulTileRasterizationOrder",
     "MatmulTilingStrategy",
     "MemoryType",
+    "Merge",
     "MmaMacroArch",
     "ParallelType",
     "PythonProfiler",
+    "ReshapeOp",
     "SchedulerType",
+    "Split",
+    "SqueezeOp",
     "Statement",
     "TensorDomain",
     "TensorView",

@@ -8,9 +8,7 @@ from warpsmith.frontends.nvfuser_direct.failures import Unsupported, unsupported
 
 _ONE_GPU = "a fusion runs on one GPU; torch.distributed runs several of them"
 _BY_ITSELF = "warpsmith chooses, and `explain` tells"
-_MAPS = "which axes are one follows from the operations, and is nowhere kept"
 _TIMES = "PythonProfiler keeps the profile of the calls inside its `with`"
-_AXES = "splits and merges are kept by the tensor, and not by the axes that they make"
 _MEANING = "`validate` compares with the program's meaning in float64"
 _CUTLASS = "products are warpsmith's own"
 
@@ -22,14 +20,8 @@ ABSENT = {
     "Sharding": _ONE_GPU,
     "execute_with_dtensors": _ONE_GPU,
     "shard_tensor": _ONE_GPU,
-    "IdModel": _MAPS,
     "get_fusion_profile": _TIMES,
     "reset_profiler": _TIMES,
-    "BroadcastOp": _AXES,
-    "Merge": _AXES,
-    "ReshapeOp": _AXES,
-    "Split": _AXES,
-    "SqueezeOp": _AXES,
     "get_val_tolerances": _MEANING,
     "validate_with_auto_inferred_outputs": _MEANING,
     "CircularBufferOptions": _BY_ITSELF,

@@ -8,7 +8,8 @@ from typing import Any
 from warpsmith.frontends.nvfuser_direct.dtypes import torch_dtype_to_nvfuser_dtype
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.pairs import Pair
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 
 _NAMES = {
     DataType.Half: "__half",

@@ -1,14 +1,13 @@
-"""Operations of nvFuser that are several: products, attention, embeddings, orders."""
+"""Operations of nvFuser that are several: products of groups and with scales, orders."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from warpsmith import ops as own
-from warpsmith.frontends.nvfuser_direct.arguments import given, number, type_of
+from warpsmith.frontends.nvfuser_direct.arguments import number, type_of
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.failures import unsupported
-from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.operation import operation
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.fusion import Fusion as Program
@@ -16,8 +15,6 @@ from warpsmith.ir.fusion import Fusion as Program
 __all__ = [
     "grouped_mm",
     "scaled_mm",
-    "sdpfa_bwd",
-    "sdpfa_fwd",
     "topk",
 ]
 
@@ -110,74 +107,6 @@ def scaled_mm(
     if bias is not None:
         made = own.add(made, bias if beta is None else own.mul(bias, beta))
     return own.cast(made, type_of(dtype) or made.dtype)
-
-
-@operation
-def sdpfa_fwd(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
-    dropout_p: Any = None,
-    is_causal: Any = None,
-    scale: Any = None,
-    *,
-    fusion: Fusion,
-) -> Any:
-    """(Attention, the logarithm of each row's sum, seed and offset of what was dropped).
-
-    Attention lies in memory as the query does.
-    The seed is a tensor of two Ints, of which the first counts; the offset one without dimensions.
-    """
-    dropped = given(dropout_p, 0.0)
-    seed, offset = (0, 0) if dropped == 0.0 else fusion.drawn()
-    made, total = own.attention(
-        query,
-        key,
-        value,
-        bias,
-        mask,
-        is_causal=given(is_causal, False),
-        scale=scale,
-        dropped=dropped,
-        drawn=(seed, offset),
-    )
-    if query.stride_order is not None:
-        made = own.stride_order(made, query.stride_order)
-    seeds = own.full([2], seed, Type.Int, fusion=fusion.ours)
-    return made, total, seeds, own.full([], offset, Type.Int, fusion=fusion.ours)
-
-
-@operation
-def sdpfa_bwd(
-    grad_output: Any,
-    query: Any,
-    key: Any,
-    value: Any,
-    output: Any,
-    logsumexp: Any,
-    dropout_p: Any = None,
-    is_causal: Any = None,
-    philox_seed: Any = None,
-    philox_offset: Any = None,
-    scale: Any = None,
-) -> Any:
-    """Gradients of query, key and value, from the results of `sdpfa_fwd`."""
-    dropped = given(dropout_p, 0.0)
-    seed, offset = (0, 0) if dropped == 0.0 else (own.select(philox_seed, 0, 0), philox_offset)
-    return own.attention_backward(
-        grad_output,
-        query,
-        key,
-        value,
-        output,
-        logsumexp,
-        is_causal=given(is_causal, False),
-        scale=scale,
-        dropped=dropped,
-        drawn=(seed, offset),
-    )
 
 
 @operation

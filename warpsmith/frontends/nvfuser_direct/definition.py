@@ -16,7 +16,8 @@ from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.guard import FusionGuard
 from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.runtime import arrays
 
 
@@ -101,7 +102,7 @@ class FusionDefinition:
         Raises:
             ValueError: for a tensor of the CPU with dimensions, where calls run on a GPU.
         """
-        on_host = arrays.describe(pairs.as_reals(tensor)).device_kind == "cpu" and on_gpu()
+        on_host = tensor.device.type == "cpu" and on_gpu()
         if on_host and len(tensor.shape):
             raise ValueError(
                 f"Found unsupported device {tensor.device}, only scalar CPU or CUDA tensors are "
@@ -207,14 +208,18 @@ class FusionDefinition:
     def _check(
         self, inputs: Sequence[Any], outputs: Sequence[Any], reference: Sequence[Any] | None
     ) -> None:
-        given = self.fusion.arranged(inputs)
-        found = [pairs.as_reals(output) for output in outputs]
-        wanted = None if reference is None else [pairs.as_reals(each) for each in reference]
+        passed = self.fusion.arranged(inputs)
+        given = [arrays.to_numpy(x) if hasattr(x, "shape") else x for x in passed]
+        by_kernels = [
+            place
+            for place, value in enumerate(self.fusion.results())
+            if not self.fusion.hidden.is_outside(value.value)
+        ]
+        found = [pairs.as_reals(outputs[place]) for place in by_kernels]
+        wanted = reference and [pairs.as_reals(reference[place]) for place in by_kernels]
         validation.check(self.fusion.ours, given, found, wanted)
 
 
 def _copied(value: Any) -> Any:
-    """An input as it is now, on the host."""
-    if not hasattr(value, "shape"):
-        return value
-    return arrays.to_numpy(pairs.as_reals(value)).copy()
+    """An input as it is now."""
+    return value.detach().clone() if hasattr(value, "detach") else value

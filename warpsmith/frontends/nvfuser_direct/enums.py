@@ -125,7 +125,7 @@ _WHY = {
     "mesh_x": "a kernel runs on one GPU",
     "mesh_y": "a kernel runs on one GPU",
     "mesh_z": "a kernel runs on one GPU",
-    "stream": "a launch goes to one stream",
+    "stream": "axis(n).parallelize puts a loop on streams, and nothing else does",
     "symmetric": "a kernel runs on one GPU",
     "tensor": "tensor memory belongs to Blackwell's products, which are not scheduled by hand",
     "load_matrix": "loads by matrix are made where a product needs them",

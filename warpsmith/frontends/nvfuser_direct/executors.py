@@ -10,6 +10,7 @@ from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.nvfuser_direct import binding, kernels, profiler
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
 from warpsmith.frontends.nvfuser_direct.failures import (
+    Refused,
     as_runtime_error,
     as_runtime_errors,
     unsupported,
@@ -17,7 +18,9 @@ from warpsmith.frontends.nvfuser_direct.failures import (
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.heuristics import CompileParams, LaunchParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
+from warpsmith.ops.scalars import symbols_of_call
 from warpsmith.runtime import arrays
+from warpsmith.schedule import pinned
 
 
 class FusionExecutorCache:
@@ -40,7 +43,16 @@ class FusionExecutorCache:
     ) -> list[Any]:
         """Results for one list of tensors and numbers."""
         where = _checked(device)
-        definition, given = self._fusion.definition, _given(self._fusion, inputs)
+        if self._fusion.hidden.runs_outside:
+            said = binding.misfit(self._fusion.inputs(), inputs)
+            if said:
+                raise Refused(said, remedy="pass what was defined")
+        definition, call = self._fusion.definition, self._fusion.call(inputs)
+        given = list(map(_without_gradient, call.passed))
+        if not definition.fusion.outputs:
+            return self._fusion.returned([], call)  # PyTorch has computed them all
+        if self._fusion.streams.is_used and not self._scheduled:
+            return self._fusion.returned(self._fusion.streams.run(given), call)
         watching = profiler.active()
         begun = 0.0 if watching is None else perf_counter()
         try:
@@ -63,11 +75,13 @@ class FusionExecutorCache:
         if watching is not None:
             taken = perf_counter() - begun
             watching.see(definition.executable(), self._scheduled, given, results, taken)
-        return self._fusion.returned(results, inputs)
+        return self._fusion.returned(results, call)
 
     def is_compiled(self, inputs: Sequence[Any], device: int = 0) -> bool:
         """Whether kernels for such a call were made."""
-        return kernels.is_planned(self._fusion.definition, _given(self._fusion, inputs))
+        definition = self._fusion.definition
+        runs_none = not definition.fusion.outputs
+        return runs_none or kernels.is_planned(definition, _given(self._fusion, inputs))
 
     def get_cuda_kernel(
         self, inputs: Sequence[Any], intrinsic_code: bool = False, device: int = 0
@@ -106,11 +120,19 @@ class KernelExecutor:
         compile_params: CompileParams | None = None,
         scheduler_type: SchedulerType = SchedulerType.none,
     ) -> None:
-        """Take a fusion; its kernel is compiled by the first call, for its sizes."""
+        """Take a fusion; its kernel is compiled by the first call, for its sizes.
+
+        Where shared memory depends on sizes, all calls are to have those of `args`.
+        """
         fusion.settle()
         if not fusion.automatic:
             with as_runtime_errors():
-                kernels.store_apart(fusion.ours)
+                kernels.adapt(fusion.ours)
+            wanted = pinned.shared_sizes(fusion.ours) if args else set()
+            if wanted and kernels.lacks_sizes(fusion.definition):
+                passed = zip(fusion.ours.inputs, fusion.arranged(args), strict=False)
+                sizes = symbols_of_call(passed)
+                pinned.pin(fusion.ours, {size: sizes[size.name] for size in wanted})
         self._runs = FusionExecutorCache(fusion, auto_schedule=fusion.automatic)
 
     def run(
@@ -133,11 +155,12 @@ class KernelExecutor:
 
 
 def _given(fusion: Fusion, inputs: Sequence[Any]) -> list[Any]:
-    """Inputs as warpsmith takes them, without gradients."""
-    return [
-        value.detach() if getattr(value, "requires_grad", False) else value
-        for value in fusion.arranged(inputs)
-    ]
+    """Inputs as warpsmith takes them."""
+    return list(map(_without_gradient, fusion.arranged(inputs)))
+
+
+def _without_gradient(value: Any) -> Any:
+    return value.detach() if getattr(value, "requires_grad", False) else value
 
 
 def _checked(device: Any) -> Any:

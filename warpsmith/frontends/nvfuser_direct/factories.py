@@ -83,11 +83,11 @@ def _random(
             remedy="give both rng_seed and rng_offset, or neither",
         )
     if seed is None:
-        seed, offset = fusion.drawn()
+        seed, offset = fusion.hidden.drawn()
     return getattr(own, name)(
         low,
         high,
-        list(map(fusion.extent, shape)),
+        list(map(fusion.hidden.extent, shape)),
         rng_seed=seed,
         rng_offset=offset,
         dtype=type_of(dtype) or Type.Float,
@@ -98,7 +98,9 @@ def _random(
 @operation
 def full(shape: Sequence[Any], fill_value: Any, dtype: Any, *, fusion: Fusion) -> Any:
     """A tensor of one value."""
-    return own.full(list(map(fusion.extent, shape)), fill_value, type_of(dtype), fusion=fusion.ours)
+    return own.full(
+        list(map(fusion.hidden.extent, shape)), fill_value, type_of(dtype), fusion=fusion.ours
+    )
 
 
 @operation
@@ -109,5 +111,5 @@ def iota(
     first, more = (0 if start is None else start), (1 if step is None else step)
     checks.steps(first, more)
     return own.iota(
-        fusion.extent(length), first, more, type_of(dtype) or Type.Int, fusion=fusion.ours
+        fusion.hidden.extent(length), first, more, type_of(dtype) or Type.Int, fusion=fusion.ours
     )

@@ -7,20 +7,22 @@ from typing import Any
 
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends import definition as own
-from warpsmith.frontends.nvfuser_direct import checks, kernels, pairs, random, text
+from warpsmith.frontends.nvfuser_direct import checks, kernels, pairs, text
 from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
 from warpsmith.frontends.nvfuser_direct.descriptor import repeated_first
 from warpsmith.frontends.nvfuser_direct.enums import DataType, ours, theirs
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
-from warpsmith.frontends.nvfuser_direct.inputs import Input, counted, flat, passed_type, returned
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
-from warpsmith.ir import arithmetic
+from warpsmith.frontends.nvfuser_direct.hidden import Hidden
+from warpsmith.frontends.nvfuser_direct.inputs import Call, Input, flat, passed_type, returned
+from warpsmith.frontends.nvfuser_direct.seeds import SeedView
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.streams import Streams
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType as Type
-from warpsmith.ir.scalar import Const, Expr, is_evaluated
+from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView as Tensor
 from warpsmith.ops import full
-from warpsmith.ops.scalars import known
 from warpsmith.schedule import transforms
 
 
@@ -29,16 +31,18 @@ class Fusion:
 
     Attributes:
         definition: the fusion in warpsmith's words.
+        hidden: its inputs that callers do not pass.
+        streams: what runs in pieces.
         automatic: whether `schedule` left the schedule to warpsmith.
     """
 
     def __init__(self) -> None:
         self.definition = own.FusionDefinition()
+        self.hidden = Hidden(self.definition)
+        self.streams = Streams(self.definition)
         self.automatic = False
         self._lines: list[text.Line] = []
         self._inputs: list[Input] = []
-        self._state: tuple[Expr, Expr] | None = None
-        self._draws = 0
         self._known: dict[Any, Val] = {}
         self._counts = {"tv": 0, "c": 1}
         self._outputs: list[Val] = []
@@ -46,7 +50,7 @@ class Fusion:
         self._written: dict[Val, Val] = {}
         self._changes = False
         self._waiting: list[kernels.Binding] = []
-        self._counted: dict[Expr, Expr] = {}
+        self._seeds: set[Tensor] = set()
 
     @property
     def ours(self) -> Any:
@@ -58,6 +62,10 @@ class Fusion:
 
     def outputs(self) -> list[Val]:
         return list(self._outputs)
+
+    def results(self) -> list[Val]:
+        """The outputs that a call returns: all but what is written into an input."""
+        return list(self._results)
 
     def vals(self) -> list[Val]:
         """All tensors and input scalars."""
@@ -89,6 +97,10 @@ class Fusion:
                 raise
             self._waiting.append((tensor, domain, kind))
 
+    def cut(self, tensor: Tensor, domain: IterDomain) -> None:
+        """Run a loop on streams."""
+        self.streams.cut(tensor, domain)
+
     def settle(self) -> None:
         """Move the loops that TMA copies inside, and bind what waits for that."""
         with as_runtime_errors():
@@ -107,13 +119,16 @@ class Fusion:
 
     def add_output(self, output: Val, alias_input: TensorView | None = None) -> None:
         """Make a tensor a result, which is written into an input if one is named."""
+        is_outside = alias_input is None and self.hidden.is_outside(output.value)
         with as_runtime_errors():
             made = output.value
             made = pairs.joined(made) if isinstance(made, pairs.Pair) else made
             alias = alias_input if alias_input is None else text.stored(alias_input)
-            self.definition.add_output(made, alias)
+            if not is_outside:
+                self.definition.add_output(made, alias)
         self._outputs.append(output)
-        self._changes |= alias_input is not None or isinstance(output, ComplexView)
+        is_other = is_outside or isinstance(output, ComplexView | SeedView)
+        self._changes |= alias_input is not None or is_other
         if alias_input is None:
             self._results.append(output)
         else:
@@ -143,7 +158,8 @@ class Fusion:
         if dtype in pairs.PARTS:
             told = pairs.layout(shape, contiguity, stride_order, sizes, strides, static_sizes)
             return self._define_complex(*told, dtype)
-        kind, scalar = ours(dtype), None
+        is_seed = dtype is DataType.UInt64
+        kind, scalar = Type.Int if is_seed else ours(dtype), None
         with as_runtime_errors():
             if is_cpu:
                 scalar = self.definition.define_scalar(passed_type(kind))
@@ -160,6 +176,8 @@ class Fusion:
                     strides=strides,
                     static_sizes=static_sizes,
                 )
+        if is_seed:
+            self.seed(tensor)
         return self._declared(tensor, tensor if scalar is None else scalar, is_cpu)
 
     def _define_complex(
@@ -228,26 +246,14 @@ class Fusion:
         self.record([made], [tensor], said)
         return made
 
-    def drawn(self) -> tuple[Expr, Expr]:
-        """Seed and offset of random numbers that have none of their own."""
-        if self._state is None:
-            seed, offset = (self.definition.define_scalar(Type.Int) for _ in range(2))
-            self._state = seed, offset
-        seed, offset = self._state
-        self._draws += 1
-        return seed, offset if self._draws == 1 else offset + (self._draws - 1)
+    def seed(self, tensor: Tensor) -> Tensor:
+        """Name a tensor of Ints as what it is to callers: UInt64."""
+        self._seeds.add(tensor)
+        return tensor
 
-    def extent(self, value: Any) -> Any:
-        """A number of elements as warpsmith takes it: floats are cut, as nvFuser casts them, and
-        what kernels would have to compute is an input that `arranged` adds.
-        """
-        if isinstance(value, Expr) and value.dtype.is_float:
-            value = arithmetic.convert(value, Type.Int)
-        if not isinstance(value, Expr) or is_evaluated(value) or isinstance(known(value), Const):
-            return value
-        if value not in self._counted:
-            self._counted[value] = self.definition.define_scalar(Type.Int)
-        return self._counted[value]
+    def is_seed(self, value: Any) -> bool:
+        """Whether a value is a tensor of UInt64."""
+        return isinstance(value, Tensor) and value in self._seeds
 
     def skip(self) -> None:
         """Leave out a tensor's number, as where nvFuser makes two tensors of what is one here."""
@@ -264,7 +270,8 @@ class Fusion:
         is_complex = isinstance(value, pairs.Pair)
         is_tensor = value.is_tensor if is_complex else isinstance(value, Tensor)
         kind = "tv" if is_tensor else "c"
-        form = (ComplexView if is_complex else TensorView) if is_tensor else Val
+        tensors = SeedView if value in self._seeds else TensorView
+        form = (ComplexView if is_complex else tensors) if is_tensor else Val
         made = form(value, self, f"{kind}{self._counts[kind]}")
         self._counts[kind] += 1
         self._known[value] = made
@@ -280,40 +287,42 @@ class Fusion:
     def _is_plain(self) -> bool:
         """Whether a call passes just what warpsmith takes: tensors, in its order."""
         own = self.ours.inputs
-        return len(own) == len(self._inputs) and all(
-            each.passed is each.val.value is value and isinstance(value, Tensor)
-            for each, value in zip(self._inputs, own, strict=True)
+        return (
+            not self._seeds
+            and len(own) == len(self._inputs)
+            and all(
+                each.passed is each.val.value is value and isinstance(value, Tensor)
+                for each, value in zip(self._inputs, own, strict=True)
+            )
         )
 
     def arranged(self, inputs: Sequence[Any]) -> list[Any]:
-        """What a call passes as warpsmith takes it: lists of scalars as scalars, numbers of tensors
-        of the CPU, and a seed, in warpsmith's order.
+        """What a call passes as warpsmith takes it."""
+        return self.call(inputs).passed
+
+    def call(self, inputs: Sequence[Any]) -> Call:
+        """A call: lists of scalars as scalars, numbers of tensors of the CPU, and what is hidden,
+        in warpsmith's order.
         """
         if self._is_plain():
-            return list(inputs)
+            values = dict(zip(self.inputs(), inputs, strict=False)) if self._changes else {}
+            return Call(values, list(inputs), {})
         given = flat(inputs)
         if len(given) != len(self._inputs):
-            return given  # what is wrong is said where arguments are bound
+            return Call({}, given, {})  # what is wrong is said where arguments are bound
         passed: dict[Any, Any] = {}
         for each, value in zip(self._inputs, given, strict=True):
             passed |= each.parts(value)
-        if self._state is not None:
-            drawn = random.drawn(self._draws)
-            passed |= dict(zip(self._state, drawn, strict=True))
-        if self._counted:
-            passed |= counted(self._counted, passed)
-        return [passed[each] for each in self.ours.inputs]
+        found = self.hidden.found(passed)
+        values = dict(zip(self.inputs(), given, strict=True))
+        return Call(values, [found[each] for each in self.ours.inputs], found)
 
-    def returned(self, results: list[Any], given: Sequence[Any]) -> list[Any]:
+    def returned(self, results: list[Any], call: Call) -> list[Any]:
         """What a call returns for its results."""
         if not self._changes:
             return results
-        return returned(
-            self._results,
-            results,
-            self._written,
-            dict(zip(self.inputs(), flat(given), strict=True)),
-        )
+        is_outside = self.hidden.is_outside
+        return returned(self._results, results, self._written, call, is_outside)
 
 
 def translate_fusion(fusion: Fusion) -> str:

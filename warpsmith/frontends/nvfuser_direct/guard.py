@@ -8,7 +8,8 @@ from typing import Any
 
 from warpsmith.frontends.nvfuser_direct.failures import FusionError
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 
 _CURRENT: ContextVar[Fusion | None] = ContextVar("nvfuser_direct.fusion", default=None)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.frontends.nvfuser_direct import pairs
 from warpsmith.frontends.nvfuser_direct.complex_view import ComplexView
-from warpsmith.frontends.nvfuser_direct.values import Val
+from warpsmith.frontends.nvfuser_direct.seeds import SeedView, as_ints, as_seeds
+from warpsmith.frontends.nvfuser_direct.statements import Val
 from warpsmith.ir.dtypes import DataType as Type
-from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ops.scalars import ScalarEvaluator
+from warpsmith.ir.scalar import Expr
+from warpsmith.ops.scalars import ScalarEvaluator, symbols_of_call
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +28,26 @@ class Input:
         """What is passed for a value."""
         if isinstance(self.passed, pairs.Pair):
             return {self.passed.re: value.real, self.passed.im: value.imag}
+        if isinstance(self.val, SeedView) and self.passed is self.val.value:
+            return {self.passed: as_ints(value)}
         if isinstance(self.val.value, pairs.Pair):
             return {self.passed: pairs.as_reals(value)}
         return {self.passed: value if self.passed is self.val.value else _number(value)}
+
+
+@dataclass(frozen=True, eq=False)
+class Call:
+    """One call of a fusion.
+
+    Attributes:
+        given: what the caller passes for each input.
+        passed: what the program takes for it, in its order.
+        found: the same, and more, by inputs of the program.
+    """
+
+    given: Mapping[Val, Any]
+    passed: list[Any]
+    found: Mapping[Any, Any]
 
 
 def flat(given: Sequence[Any]) -> list[Any]:
@@ -54,15 +72,7 @@ def passed_type(dtype: Type) -> Type:
 
 def counted(wanted: Mapping[Expr, Expr], passed: Mapping[Any, Any]) -> dict[Expr, int]:
     """What calls pass for numbers of elements that the host computes, from all else they pass."""
-    values: dict[str, Any] = {}
-    for declared, value in passed.items():
-        if isinstance(declared, Symbol):
-            values[declared.name] = value
-            continue
-        for axis, size in zip(declared.shape_axes, value.shape, strict=False):
-            if isinstance(axis.extent, Symbol):
-                values[axis.extent.name] = size
-    evaluator = ScalarEvaluator(values)
+    evaluator = ScalarEvaluator(symbols_of_call(passed.items()))
     return {symbol: evaluator.integer(expr) for expr, symbol in wanted.items()}
 
 
@@ -70,19 +80,27 @@ def returned(
     outputs: Sequence[Val],
     results: Sequence[Any],
     written: Mapping[Val, Val],
-    passed: Mapping[Val, Any],
+    call: Call,
+    is_outside: Callable[[Any], bool],
 ) -> list[Any]:
-    """Results as callers see them: complex numbers, and of those that were written into an input,
-    and of such an input itself, the input.
+    """Results as callers see them: complex numbers, seeds, what PyTorch computed, and of those that
+    were written into an input, and of such an input itself, the input.
 
     Args:
+        results: of kernels.
         written: which input each result was written into.
-        passed: what the call gave for each input.
+        is_outside: whether PyTorch has computed a value.
     """
-    here = {value: passed[value] for value in written.values()}
-    here |= {value: passed[into] for value, into in written.items()}
-    made = []
-    for value, result in zip(outputs, results, strict=True):
-        is_complex = value not in here and isinstance(value, ComplexView)
-        made.append(pairs.as_complex(result) if is_complex else here.get(value, result))
+    here = {value: call.given[value] for value in written.values()}
+    here |= {value: call.given[into] for value, into in written.items()}
+    computed, made = iter(results), []
+    for value in outputs:
+        found = call.found[value.value] if is_outside(value.value) else next(computed)
+        if value in here:
+            found = here[value]
+        elif isinstance(value, ComplexView):
+            found = pairs.as_complex(found)
+        elif isinstance(value, SeedView):
+            found = as_seeds(found)
+        made.append(found)
     return made

@@ -9,13 +9,14 @@ from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.planned import PlannedSegment
-from warpsmith.errors import WarpsmithError
+from warpsmith.errors import ScheduleError, WarpsmithError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.enums import SchedulerType
-from warpsmith.ir.domains import IterDomain, ParallelType
+from warpsmith.ir.domains import GRID_TYPES, IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.tensor import TensorView
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.lower.pipeline import lower
 from warpsmith.ops.liveness import remove_dead
@@ -49,7 +50,13 @@ def settle(waiting: Sequence[Binding]) -> None:
             transforms.bind(tensor, domain, kind)
 
 
-def store_apart(fusion: Any) -> None:
+def adapt(fusion: Any) -> None:
+    """Make of a schedule in nvFuser's manner one in warpsmith's."""
+    _store_apart(fusion)
+    _reduce_apart(fusion)
+
+
+def _store_apart(fusion: Any) -> None:
     """Reduce in registers what nvFuser reduces as it stores it: the results that are reductions.
 
     A result then copies what was reduced, in the same loops.
@@ -57,18 +64,58 @@ def store_apart(fusion: Any) -> None:
     for output in fusion.outputs:
         made = output.value.definition
         if isinstance(made, Reduction) and len(made.outputs) == 1:
+            _spread(output.value)
             reduced = caches.cache_before(output.value)
             propagate.parallelize_like(reduced, -1, [output.value])
             inline.inline_most(fusion, [reduced])
+
+
+def _spread(tensor: TensorView) -> None:
+    """Have blocks run the loops around a reduction over the grid: its blocks can meet once only."""
+    if any(axis.is_reduction and axis.parallel.is_grid for axis in tensor.loop):
+        used = {axis.parallel for axis in tensor.loop}
+        free = iter(kind for kind in GRID_TYPES if kind not in used)
+        for axis in tensor.loop:
+            if axis.parallel is ParallelType.serial and not axis.is_reduction:
+                axis.parallel = next(free, ParallelType.serial)
+
+
+def _reduce_apart(fusion: Any) -> None:
+    """Reduce in loops first, and then over threads, what nvFuser reduces over threads in a loop."""
+    for tensor in fusion.computed:
+        loops = [axis.parallel for axis in tensor.loop if axis.is_reduction]
+        if any(kind.is_thread for kind in loops) and ParallelType.serial in loops:
+            caches.rfactor(
+                tensor,
+                [
+                    place
+                    for place, axis in enumerate(tensor.loop)
+                    if axis.is_reduction and not axis.parallel.is_thread
+                ],
+            )
 
 
 def cuda_of_schedule(definition: FusionDefinition) -> str:
     """CUDA of a fusion's kernel by the schedule that was laid, for 32-bit indices."""
     draft = definition.fusion.draft()
     remove_dead(draft)
-    store_apart(draft)
-    target = KNOWN[0]
-    return cuda_text(lower(draft, "kernel", DataType.Int32, target=target), target)
+    adapt(draft)
+    return cuda_text(_lowered(draft), KNOWN[0])
+
+
+def lacks_sizes(definition: FusionDefinition) -> bool:
+    """Whether shared memory depends on sizes, by a schedule that was adapted."""
+    draft = definition.fusion.draft()
+    remove_dead(draft)
+    try:
+        _lowered(draft)
+    except ScheduleError as error:
+        return error.code == "WS0262"
+    return False
+
+
+def _lowered(draft: Any) -> Kernel:
+    return lower(draft, "kernel", DataType.Int32, target=KNOWN[0])
 
 
 def cuda_of_call(definition: FusionDefinition, inputs: Sequence[Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from warpsmith.frontends.nvfuser_direct import checks, complex_ops, text
+from warpsmith.frontends.nvfuser_direct import checks, complex_ops, seeds, text
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.guard import fusion_of
@@ -35,6 +35,7 @@ def operation(function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         given = visible.bind(*args, **kwargs).arguments
         checks.dimensions(name, given)
+        seeds.check(name, given)
         fusion = fusion_of(list(given.values()))
         rest = {"fusion": fusion} if takes_fusion else {}
         with as_runtime_errors():

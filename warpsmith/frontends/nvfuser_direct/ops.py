@@ -1,7 +1,7 @@
 """`nvfuser_direct.ops`: every operation of nvFuser, by its name, with its arguments' names.
 
 What warpsmith computes otherwise, or has under another name, is a function, here or in
-`composites`, `factories` and `reductions`; all others are those of `warpsmith.ops`.
+`attention`, `composites`, `factories` and `reductions`; all others are those of `warpsmith.ops`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 
 from warpsmith import ops as own
 from warpsmith.frontends.nvfuser_direct import checks
+from warpsmith.frontends.nvfuser_direct.attention import *  # noqa: F403  # its __all__
+from warpsmith.frontends.nvfuser_direct.attention import __all__ as _attention
 from warpsmith.frontends.nvfuser_direct.composites import *  # noqa: F403  # its __all__
 from warpsmith.frontends.nvfuser_direct.composites import __all__ as _composites
 from warpsmith.frontends.nvfuser_direct.factories import *  # noqa: F403  # its __all__
@@ -20,7 +22,8 @@ from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.operation import named, operation
 from warpsmith.frontends.nvfuser_direct.reductions import *  # noqa: F403  # its __all__
 from warpsmith.frontends.nvfuser_direct.reductions import __all__ as _reductions
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.ir.dtypes import promote
 from warpsmith.ir.tensor import TensorView as Tensor
 from warpsmith.ops.values import as_scalar
@@ -116,13 +119,13 @@ def broadcast_in_dim(
     """A tensor of shape `shape` whose dimension `broadcast_dims[d]` is dimension `d` of `arg`."""
     if len(shape) > arg.rank:
         fusion.skip()
-    return own.broadcast_in_dim(arg, list(map(fusion.extent, shape)), broadcast_dims)
+    return own.broadcast_in_dim(arg, list(map(fusion.hidden.extent, shape)), broadcast_dims)
 
 
 @operation
 def reshape(arg: Any, new_shape: Sequence[Any], *, fusion: Fusion) -> Any:
     """The elements in another shape."""
-    return own.reshape(arg, list(map(fusion.extent, new_shape)))
+    return own.reshape(arg, list(map(fusion.hidden.extent, new_shape)))
 
 
 @operation
@@ -148,7 +151,7 @@ def slice(
 @operation
 def pad(arg: Any, pad_widths: Sequence[Any], value: Any = None, *, fusion: Fusion) -> Any:
     """So many elements more before and behind, from the last dimension on."""
-    return own.pad(arg, list(map(fusion.extent, pad_widths)), 0 if value is None else value)
+    return own.pad(arg, list(map(fusion.hidden.extent, pad_widths)), 0 if value is None else value)
 
 
 _FOUR_BITS = "floats of 4 bits, and scales of blocks of them, are Blackwell's"
@@ -170,4 +173,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_SAME, *LACKING, *HERE.split(), *_composites, *_factories, *_reductions])
+    parts = (_attention, _composites, _factories, _reductions)
+    return sorted([*_SAME, *LACKING, *HERE.split(), *(name for part in parts for name in part)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from warpsmith.frontends.nvfuser_direct import kernels
+from warpsmith.frontends.nvfuser_direct import backward, kernels
 from warpsmith.frontends.nvfuser_direct.enums import ParallelType, SchedulerType, ours
 from warpsmith.frontends.nvfuser_direct.failures import (
     FusionError,
@@ -21,12 +21,21 @@ from warpsmith.frontends.nvfuser_direct.values import TensorView
 def bounded_transform_backward(
     from_: TensorView, pos: int, to: Sequence[TensorView], propagate_parallel_type: bool = False
 ) -> None:
-    """Not here."""
-    raise unsupported(
-        "schedule.bounded_transform_backward",
-        "loops go to all tensors that have them, or to those that are named",
-        "use transform_like with selected_tensors",
-    )
+    """Give tensors that are computed between some others and this one loops like its own.
+
+    Loops that both have stay bound as they are.
+
+    Raises:
+        Unsupported: WS0190 for other than all loops.
+    """
+    reference = from_.value
+    if pos not in (-1, len(reference.loop)):
+        raise unsupported(
+            "schedule.bounded_transform_backward", f"it takes all loops, not {pos}", "pass -1"
+        )
+    with as_runtime_errors():
+        _schedule(from_)
+        backward.transform(reference, _values(to), with_types=propagate_parallel_type)
 
 
 def transform_like(reference_tv: TensorView, selected_tensors: Iterable[TensorView] = ()) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 from warpsmith.frontends import printer
 from warpsmith.frontends.nvfuser_direct.pairs import Pair
-from warpsmith.frontends.nvfuser_direct.values import TensorView, Val
+from warpsmith.frontends.nvfuser_direct.statements import Val
+from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.ir.scalar import Const
-from warpsmith.runtime import arrays
 
 _REDUCTIONS = ("max", "min", "prod", "sum")
 
@@ -89,10 +89,8 @@ def input_text(value: Any) -> str:
         return f"[{', '.join(map(input_text, value))}]"
     if type(value).__module__.partition(".")[0] != "torch" or not value.is_contiguous():
         return printer.input_text(value)
-    info = arrays.describe(value)
-    place = "cpu" if info.device_kind == "cpu" else f"cuda:{info.ordinal}"
-    shape = tuple(info.shape)
-    return f"torch.testing.make_tensor({shape}, dtype={value.dtype}, device='{place}')"
+    shape = tuple(value.shape)
+    return f"torch.testing.make_tensor({shape}, dtype={value.dtype}, device='{value.device}')"
 
 
 def stored(tensor: TensorView) -> Any:

@@ -1,12 +1,13 @@
-"""Values of a fusion under nvFuser's names: scalars, tensors, their axes and definitions."""
+"""Tensors of a fusion under nvFuser's names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
-from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.frontends.nvfuser_direct import memory, swizzles
+from warpsmith.frontends.nvfuser_direct.axes import IterDomain, TensorDomain
 from warpsmith.frontends.nvfuser_direct.enums import (
     CacheOp,
     DataType,
@@ -18,152 +19,12 @@ from warpsmith.frontends.nvfuser_direct.enums import (
 )
 from warpsmith.frontends.nvfuser_direct.failures import as_runtime_errors, unsupported
 from warpsmith.frontends.nvfuser_direct.pairs import PARTS, constant
+from warpsmith.frontends.nvfuser_direct.statements import Expr, Val, expr_of
+from warpsmith.frontends.nvfuser_direct.streams import split_input
 from warpsmith.frontends.tensor import Tensor
-from warpsmith.ir import scalar
 from warpsmith.ir.domains import IterDomain as Domain
-
-
-class Owner(Protocol):
-    """The fusion that values belong to, as far as they ask it."""
-
-    definition: FusionDefinition
-
-    @property
-    def ours(self) -> Any:
-        """The program of warpsmith."""
-
-    def wrapped(self, value: Any) -> Val:
-        """A value of warpsmith under nvFuser's names."""
-
-    def size(self, tensor: TensorView, dim: int) -> Val:
-        """Extent of a dimension."""
-
-    def bind(self, tensor: Any, domain: Domain, kind: Any) -> None:
-        """Bind a loop, or let it wait for `settle`."""
-
-    def settle(self) -> None:
-        """Bind the loops that wait."""
-
-
-class Statement:
-    """Whatever a fusion consists of."""
-
-
-class Val(Statement):
-    """A scalar of a fusion, or (`TensorView`) a tensor.
-
-    Attributes:
-        value: what it is in warpsmith.
-        fusion: which one it belongs to.
-        name: in the text of the fusion: `tv0`, `c3`.
-    """
-
-    __slots__ = ("fusion", "name", "value")
-
-    def __init__(self, value: Any, fusion: Owner, name: str) -> None:
-        self.value = value
-        self.fusion = fusion
-        self.name = name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Val) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __str__(self) -> str:
-        return repr(self.value)
-
-    __repr__ = __str__
-
-    def is_symbolic(self) -> bool:
-        """Whether only a call knows the value."""
-        return not isinstance(self.value, scalar.Const)
-
-    def is_tensor(self) -> bool:
-        return False
-
-    def definition(self) -> Expr | None:
-        """The operation that computes it; None for inputs and for scalars."""
-        return None
-
-    def uses(self) -> list[Expr]:
-        """The operations that read it, as far as they are of tensors."""
-        found = [
-            operation
-            for operation in self.fusion.ours.operations
-            if any(each is self.value for each in operation.inputs)
-        ]
-        return [Expr(operation, self.fusion) for operation in found]
-
-
-class Expr(Statement):
-    """An operation of a fusion."""
-
-    def __init__(self, operation: Any, fusion: Owner) -> None:
-        self._operation = operation
-        self._fusion = fusion
-
-    def input(self, index: int) -> Val:
-        return self._fusion.wrapped(tuple(self._operation.inputs)[index])
-
-    def output(self, index: int) -> Val:
-        return self._fusion.wrapped(tuple(self._operation.outputs)[index])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Expr) and self._operation is other._operation
-
-    def __hash__(self) -> int:
-        return hash(self._operation)
-
-    def __str__(self) -> str:
-        return repr(self._operation)
-
-
-class TensorDomain(Statement):
-    """The axes of a tensor, or its loops."""
-
-    def __init__(self, domains: Sequence[Domain]) -> None:
-        self._domains = tuple(domains)
-
-    def __str__(self) -> str:
-        return f"[{', '.join(map(repr, self._domains))}]"
-
-
-class IterDomain(Statement):
-    """An axis of a tensor, or one of its loops."""
-
-    __slots__ = ("_tensor", "domain")
-
-    def __init__(self, tensor: TensorView, domain: Domain) -> None:
-        self._tensor = tensor
-        self.domain = domain
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, IterDomain) and self.domain is other.domain
-
-    def __hash__(self) -> int:
-        return hash(self.domain)
-
-    def __str__(self) -> str:
-        return repr(self.domain)
-
-    def is_reduction(self) -> bool:
-        return self.domain.is_reduction
-
-    def extent(self) -> Val:
-        return self._tensor.fusion.wrapped(self.domain.extent)
-
-    def parallelize(self, parallel_type: ParallelType) -> None:
-        """Bind the loop.
-
-        One of a copy by TMA that threads are to ask for stays serial: one thread asks for all.
-        """
-        kind, tensor = ours(parallel_type), self._tensor.value
-        if kind.is_block and tensor.copied_by.is_tma:
-            return
-        with as_runtime_errors():
-            self._tensor.fusion.bind(tensor, self.domain, kind)
+from warpsmith.ir.domains import MemoryType as Memory
+from warpsmith.schedule import caches
 
 
 class TensorView(Val):
@@ -185,7 +46,7 @@ class TensorView(Val):
 
     def definition(self) -> Expr | None:
         made = self.value.definition
-        return None if made is None else Expr(made, self.fusion)
+        return None if made is None else expr_of(made, self.fusion)
 
     @property
     def ndim(self) -> int:
@@ -233,9 +94,14 @@ class TensorView(Val):
         return self._made(made)
 
     def cache_before(self, op_type: LoadStoreOpType = LoadStoreOpType.set) -> TensorView:
-        """Let a new tensor take over the definition; this one becomes a copy of it."""
+        """Let a new tensor take over the definition; this one becomes a copy of it.
+
+        Who reads an output reads the new tensor; of others, still this one.
+        """
+        value, kind = self.value, ours(op_type)
         with as_runtime_errors():
-            return self._made(self.value.cache_before(ours(op_type)))
+            made = caches.cache_before(value, op_type=kind, keep_readers=not value.is_output)
+        return self._made(made)
 
     def set_memory_type(self, memory_type: MemoryType) -> None:
         with as_runtime_errors():
@@ -244,7 +110,10 @@ class TensorView(Val):
     def split(self, axis: int, factor: int | Val, inner_split: bool = True) -> TensorView:
         """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""
         with as_runtime_errors():
-            self.value.split(axis, bare(factor), inner_split)
+            if self.value.is_input:
+                split_input(self.value, axis, bare(factor), inner_split)
+            else:
+                self.value.split(axis, bare(factor), inner_split)
         return self
 
     def inner_split(self, axis: int, factor: int | Val) -> TensorView:
@@ -266,11 +135,24 @@ class TensorView(Val):
         return self
 
     def swizzle(self, x: int, y: int) -> TensorView:
-        raise unsupported(
-            "TensorView.swizzle",
-            "shared memory is permuted as a whole, and not loops of it",
-            "use set_swizzle of warpsmith's own tensors",
-        )
+        """Permute the second of two loops by the first one: a swizzle of shared memory.
+
+        The second loop is over chunks of 16 bytes, and what it and the loops behind the first one
+        walk has 128 bytes.
+
+        Raises:
+            Unsupported: WS0190 for other loops: TMA and tensor cores permute memory so.
+        """
+        with as_runtime_errors():
+            rows = swizzles.row_bytes(self.value, x, y)
+            if rows is None:
+                raise unsupported(
+                    "TensorView.swizzle",
+                    "memory is permuted by chunks of 16 bytes in lines of 128",
+                    "split rows so, as [.., 8, 8, 16 bytes] for rows of 128 bytes",
+                )
+            self.value.set_swizzle(rows)
+        return self
 
     def swizzle1d(self, x: int, parallel_type: ParallelType) -> TensorView:
         raise unsupported("TensorView.swizzle1d", "it hands work to several GPUs in turns")
@@ -284,9 +166,16 @@ class TensorView(Val):
     def set_allocation_domain(
         self, ids: Sequence[IterDomain], new_contiguity: object = True
     ) -> None:
-        """Lay shared memory out by these loops, or axes that loops are made from; fastest last."""
+        """Lay memory out by these loops, or axes that loops are made from; fastest last.
+
+        Inputs and results lie by whole dimensions (`memory`); registers hold what loops walk.
+        """
+        value, axes = self.value, [each.domain for each in ids]
         with as_runtime_errors():
-            self.value.set_allocation_domain([each.domain for each in ids])
+            if value.is_input or value.is_output:
+                memory.set_order(value, axes, bool(new_contiguity))
+            elif value.memory is not Memory.local:
+                value.set_allocation_domain(axes)
 
     def set_device_mesh(self, mesh: object) -> None:
         raise unsupported("TensorView.set_device_mesh", "a fusion runs on one GPU")
