@@ -10,6 +10,8 @@ from warpsmith.ir.domains import GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For
+from warpsmith.kernel.traversal import read, walk
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, ReductionParams
@@ -117,3 +119,61 @@ def test_registers_are_left_for_the_blocks_that_run_at_once() -> None:
     params, _, _ = chosen(candidate, 8192, 16384)
     kernel = lowered(candidate.scheduled(params))
     assert kernel.launch.blocks_per_sm == params.blocks_per_sm == 2
+
+
+@pytest.mark.parametrize(("columns", "width"), [(96, 12), (224, 14), (480, 15), (256, 16)])
+def test_no_thread_stands_beside_columns_that_some_width_divides(columns: int, width: int) -> None:
+    for rows in (3000, 1 << 20):
+        params, splits, _ = chosen(reduction(COLUMNS, welford=True), rows, columns)
+        assert params.vector == 8
+        assert params.block_x == width
+        assert 224 <= params.block_x * params.block_y <= 512
+        groups = columns // 8 // params.block_x
+        assert rows < 10000 or SMS * 2 // 3 < groups * splits <= SMS
+
+
+def test_columns_that_nothing_divides_keep_whole_pieces_of_memory() -> None:
+    params, _, _ = chosen(reduction(COLUMNS), 1 << 16, 8 * 127)
+    assert params.block_x == 16
+
+
+def two_inputs(*, over: tuple[int, int]) -> Candidate:
+    """Both sums of a batch norm's backward: of `over` dimensions, `[rows, columns, rows]`."""
+    p = Program()
+    x, dy = (
+        p.cast(p.input(DataType.BFloat16, (None, None, None)), DataType.Float) for _ in range(2)
+    )
+    mean = p.broadcast(p.input(DataType.Float, (None,)), [d in over for d in range(3)])
+    p.output(p.reduce("sum", dy, over))
+    p.output(p.reduce("sum", p.op("mul", dy, p.op("sub", x, mean)), over))
+    return select(p.fusion, H200)
+
+
+def sizes_of(shape: tuple[int, int, int], over: tuple[int, int]) -> dict[str, int]:
+    kept = next(size for d, size in enumerate(shape) if d not in over)
+    sizes = {f"T{n}_size{d}": size for n in (0, 2) for d, size in enumerate(shape)}
+    return {**sizes, "T4_size0": kept}
+
+
+@pytest.mark.parametrize("over", [(0, 1), (0, 2)])
+def test_what_is_one_for_all_that_is_reduced_is_loaded_once(over: tuple[int, int]) -> None:
+    candidate = two_inputs(over=over)
+    sizes = sizes_of((64, 4096, 96), over)
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
+    assert isinstance(params, ReductionParams)
+    kernel: Kernel = lowered(candidate.scheduled(params))
+    inside = [n for loop in walk(kernel.body) if isinstance(loop, For) for n in walk(loop.body)]
+    names = {buffer.name for statement in inside for buffer in read(statement)}
+    assert {"T0", "T2"} <= names
+    assert "T4" not in names
+
+
+def test_blocks_with_narrow_accesses_take_several_passes() -> None:
+    candidate = two_inputs(over=(0, 2))
+    sizes = sizes_of((64, 96, 14641), (0, 2))
+    params, values = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
+    assert isinstance(params, ReductionParams)
+    assert params.vector == 1
+    bytes_each = 64 * 14641 * 2 * 2 / values["splits"]
+    assert bytes_each > 100_000
+    assert values["splits"] * 96 >= 8 * SMS

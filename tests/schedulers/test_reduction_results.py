@@ -179,3 +179,27 @@ def test_a_broadcast_dimension_that_meets_the_row_later_is_no_dimension_of_it() 
         warnings.simplefilter("error")
         (found,) = fd.execute([x, w])
     np.testing.assert_array_equal(found, np.where(x @ w.T > 0, x, np.float32(0.5)))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("columns", [96, 120, 224, 1016])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_sums_beside_what_is_one_for_all(columns: int, axis: int) -> None:
+    """Widths of blocks that divide columns, or not; means that are loaded before the loop."""
+    rng = np.random.default_rng(columns)
+    x, dy = (rng.standard_normal((3, 70, columns)).astype(np.float32) for _ in range(2))
+    mean = rng.standard_normal((70, columns)[axis - 1]).astype(np.float32)
+    over = tuple(d for d in range(3) if d != axis)
+    at = [d != axis for d in range(3)]
+
+    @warpsmith.fuse
+    def both(x, dy, mean):
+        centred = x - ops.broadcast(mean, at)
+        return ops.sum(dy, over), ops.sum(dy * centred, over)
+
+    with warpsmith.knobs.scope(device="sim"):
+        found = both(x, dy, mean)
+    wide = x.astype(np.float64) - mean.reshape([1 if each else -1 for each in at])
+    wanted = dy.astype(np.float64).sum(over), (dy * wide).sum(over)
+    for got, exact in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(got), exact, rtol=1e-4, atol=1e-3)

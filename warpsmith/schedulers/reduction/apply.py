@@ -21,7 +21,7 @@ from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import merge_all, order_loops
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
-from warpsmith.schedulers.reduction.aside import only_after
+from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
 from warpsmith.schedulers.reduction.heuristic import ReductionParams
 from warpsmith.schedulers.reduction.shape import shape_of
 
@@ -250,9 +250,11 @@ def _spread(
         _keep_vectors_apart(reference, [t for t in others if t not in after])
     if tiles or not loads:
         return
+    walks = walks_reduced(fusion, map_of(fusion))
     for register in loads:
-        register.streaming = True
-    inline_at(reference, serial + 1, best_effort=True, selected_tensors=loads)
+        register.streaming = register in walks
+        position = serial + 1 if register in walks else serial
+        inline_at(reference, position, best_effort=True, selected_tensors=(register,))
 
 
 def _keep_reductions_whole(fusion: Fusion) -> None:

@@ -18,9 +18,16 @@ from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reads import accesses_of
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
-from warpsmith.schedulers.reduction.leveled import LEVEL_THREADS, accesses, counted_states
+from warpsmith.schedulers.reduction.aside import walks_reduced
+from warpsmith.schedulers.reduction.leveled import (
+    LEVEL_THREADS,
+    NARROW_BYTES,
+    accesses,
+    counted_states,
+)
 from warpsmith.schedulers.reduction.shape import Shape, shape_of
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
+from warpsmith.schedulers.reduction.tall import Tall, tall_block
 
 # The numbers below were measured on one H200 (docs/lessons/reductions.md, 2026-11-21).
 
@@ -36,6 +43,12 @@ LONG_VECTORS = 2048
 MOST_BLOCKS = 16384
 """Blocks of a launch that splits rows. Each has one pass, up to here: blocks that start as others
 end read at 95 to 98 % of the ceiling, blocks that go round at 93 to 95 %."""
+
+BLOCK_BYTES, BLOCK_BYTES_ALONE = 65536, 262144
+"""What a block reads of a split row at least, where multiprocessors have enough blocks: as much as
+one pass of wide accesses does; of several inputs more, if it has a multiprocessor alone. Backward
+of batch norm was read at a fifth of the rate by blocks of 8 KB (121x121 pixels), and at half of it
+by blocks of 64 KB (36x36 floats; one H200, 2026-11-26)."""
 
 ENOUGH_BLOCKS_PER_SM = 8
 """Blocks for each multiprocessor from which on rows are not split."""
@@ -56,8 +69,8 @@ RING_ROWS, RING_BYTES = 2048, 100_000_000
 RING_TALL_ROWS = 16384
 """Columns of so many elements are loaded ahead even where a few multiprocessors get none."""
 
-TALL_ROWS = 65536
-"""Columns of more elements, shared by blocks, are reduced by larger blocks."""
+MOST_ACCESSES = 8
+"""Of a thread along a column, of all inputs, that are under way together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +111,8 @@ def choose(
 
     Inner reductions look at the row's length, and at whether its groups of rows are more than
     a grid has along y; outer ones at the columns, and at whether they are longer than `FEW_ROWS`,
-    `TALL_ROWS`, the lengths of `SHORT` and what makes a ring pay. So a new row count changes
-    nothing but on which side of those it lies.
+    the lengths of `SHORT`, what makes a ring pay and what `tall_block` compares. So a new row count
+    changes nothing but on which side of those it lies.
     """
     shape = shape_of(fusion, domains, caches)
     ring = not ring_refusal(fusion, domains, caches, problem)
@@ -122,18 +135,18 @@ def choose(
     if shape.inner:
         vectors = -(-problem.size(shape.reduced) // vector)
         block_x, block_y, unroll, rows_per_thread = _inner_block(vectors, welford)
+        # Each input of the domain has its own accesses in flight: together as many as one would.
         if vectors > LONG_VECTORS and any(map(has_levels, fusion.operations)):
             unroll = accesses(vector, sizes)
+        narrow = vector * max(sizes, default=4) <= NARROW_BYTES and vectors > LONG_VECTORS
+        unroll = unroll if narrow else max(1, unroll // max(1, len(sizes)))
     else:
-        vectors = -(-problem.size(shape.kept) // vector)
-        rows, sms = problem.size(shape.reduced), problem.target.sm_count
-        block_x, block_y, unroll = _outer_block(vectors, rows, sms)
+        block_x, block_y, unroll = _outer_block(fusion, domains, shape, vector, problem)
         rows_per_thread = 1
-    # Each input of the domain has its own accesses in flight: together as many as one would have.
     params = ReductionParams(
         inner=shape.inner,
         vector=vector,
-        unroll=max(1, unroll // max(1, len(sizes))),
+        unroll=unroll,
         rows_per_thread=rows_per_thread,
         block_x=block_x,
         block_y=block_y,
@@ -265,27 +278,38 @@ def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
     return block_x, max(1, 256 // block_x), min(unroll, max(1, lanes // block_x)), 1
 
 
-def _outer_block(vectors: int, rows: int, sms: int) -> tuple[int, int, int]:
-    """(block_x, block_y, unroll) for so many vectors of columns.
-
-    Blocks are narrow where that gives every multiprocessor columns of its own, so that none are
-    split; else tall if rows are many. Where there are columns for more, 256 threads suffice.
+def _outer_block(
+    fusion: Program, domains: DomainMap, shape: Shape, vector: int, problem: Problem
+) -> tuple[int, int, int]:
+    """(block_x, block_y, unroll) for columns, of which inputs that lack what is reduced are loaded
+    once for all.
     """
-    lanes = power_of_two_above(vectors)
+    vectors, rows = -(-problem.size(shape.kept) // vector), problem.size(shape.reduced)
+    walks = walks_reduced(fusion, domains)
+    loads = [c for c in shape.run.walkers if c.load and c.register in walks]
+    sizes = [vector * cached.memory.dtype.size for cached in loads]
+    most = max(1, MOST_ACCESSES // max(1, len(sizes)))
     if rows <= FEW_ROWS:
-        return min(256, lanes), 1, 4
-    widest = min(16, lanes)
-    whole = next((x for x in (16, 8, 4) if x <= widest and 2 * vectors > x * sms), None)
-    if whole is None:
-        return widest, (512 if rows > TALL_ROWS else 256) // widest, 8
-    many = vectors > whole * sms
-    return whole, 256 // whole if many else min(64, 512 // whole), 8
+        return min(256, power_of_two_above(vectors)), 1, max(1, most // 2)
+    access = max(sizes, default=vector)
+    tall = Tall(rows=rows, vectors=vectors, access=access, loads=sum(sizes) or access, unroll=most)
+    return *tall_block(tall, problem.target), most
+
+
+def _least_passes(shape: Shape, params: ReductionParams) -> int:
+    """Passes over rows that a block has, where there are enough of them for all."""
+    sizes = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
+    alone = len(sizes) > 1 and params.blocks_per_sm == 1
+    threads = params.block_x * params.block_y
+    each = threads * params.unroll * params.vector * (sum(sizes) or 4)
+    return max(1, (BLOCK_BYTES_ALONE if alone else BLOCK_BYTES) // each)
 
 
 def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     """How many blocks share one result, each with work for a pass at least.
 
-    Inner reductions have a block for every pass, unless rows alone keep the device busy. Outer ones
+    Inner reductions have a block for every pass, unless rows alone keep the device busy; or for as
+    many as load `BLOCK_BYTES` where accesses are narrow. Outer ones
     have a partial result for every column, so each further block costs more: one a multiprocessor.
     """
     groups, passes = _groups(shape, params, problem), _passes(shape, params, problem)
@@ -293,5 +317,7 @@ def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     wanted = sms // groups
     if params.inner:
         wanted = MOST_BLOCKS // groups if groups < sms * ENOUGH_BLOCKS_PER_SM else 1
+        enough = -(-sms * ENOUGH_BLOCKS_PER_SM // groups)
+        wanted = min(wanted, max(enough, passes // _least_passes(shape, params)))
     share = -(-passes // max(1, min(wanted, passes)))
     return -(-passes // share)

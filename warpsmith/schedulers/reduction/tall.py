@@ -1,0 +1,101 @@
+"""Blocks for columns that are longer than one thread takes: how wide, how tall, how many accesses.
+
+A block whose threads are exactly its share of the columns needs no predicate for them, and none of
+its threads is idle. So widths that divide the columns' vectors are preferred; which of them is
+taken decides into how many groups columns fall, and so how many multiprocessors work.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.schedulers.multiprocessor import power_of_two_above
+from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
+
+WIDEST, USUAL = 32, 16
+"""Threads side by side: at most, and among equals."""
+
+FEW, MANY = 256, 512
+"""Threads of a block: where it has little to load, or is not alone, and otherwise."""
+
+MANY_PASSES = 2
+"""Of a block of many threads, behind which they are worth their sums: a thread asks for 128 bytes
+at a time, and a multiprocessor that has 32 KB on its way waits for them. An estimate."""
+
+TALLEST = 64
+"""Threads one below the other, where columns are not shared."""
+
+MOST_LEFT = 7 / 8
+"""Of the threads, how many are left where the others are few."""
+
+GUARDED = 1.5
+"""Times as long where lanes stand beside the columns, with predicates for all accesses and sums:
+norms of 96 and 480 channels were read at half the rate of those of 64 (one H200, 2026-11-26)."""
+
+JOIN_US = 2.0
+"""What blocks that share columns take to add what they have (docs/lessons/reductions.md)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tall:
+    """Columns that are reduced.
+
+    Attributes:
+        rows: elements of a column.
+        vectors: how many accesses a row of the columns is.
+        access: bytes of one, of the widest input.
+        loads: bytes of one in all inputs.
+        unroll: accesses of a thread along a column, of each input.
+    """
+
+    rows: int
+    vectors: int
+    access: int
+    loads: int
+    unroll: int
+
+
+def tall_block(tall: Tall, target: Target) -> tuple[int, int]:
+    """(block_x, block_y): blocks are narrow where that gives every multiprocessor columns of its
+    own, so that none are split; else as wide as leaves few multiprocessors without.
+    """
+    lanes = min(_widths(tall.vectors), key=lambda lanes: _merit(tall, lanes, target))
+    groups = -(-tall.vectors // lanes)
+    shared = target.sm_count // groups
+    bytes_each = tall.rows * lanes * tall.loads / max(1, shared)
+    pass_bytes = MANY * tall.unroll * tall.loads
+    if shared > 1:
+        threads = MANY if bytes_each > MANY_PASSES * pass_bytes else FEW
+        return lanes, _height(lanes, threads)
+    threads = FEW if groups > target.sm_count else min(MANY, TALLEST * lanes)
+    return lanes, _height(lanes, threads)
+
+
+def _merit(tall: Tall, lanes: int, target: Target) -> tuple[float, int]:
+    """The time of blocks so wide, and how far that is from what is usual: the less, the better."""
+    groups = -(-tall.vectors // lanes)
+    shared = max(1, target.sm_count // groups)
+    turns = -(-groups * shared // target.sm_count)
+    busy = min(1.0, MOST_OF_ONE * groups * shared / (turns * target.sm_count))
+    piece = PIECES[0][0] if groups == 1 else lanes * tall.access
+    share = next(share for least, share in PIECES if piece >= least)
+    more = 1.0 if tall.vectors % lanes == 0 else GUARDED * lanes * groups / tall.vectors
+    moved = tall.rows * tall.vectors * tall.loads / target.rates.memory
+    return moved * more / (busy * share) + (JOIN_US if shared > 1 else 0.0), abs(lanes - USUAL)
+
+
+def _widths(vectors: int) -> Iterator[int]:
+    """Powers of two, and what divides the vectors."""
+    most = min(WIDEST, power_of_two_above(vectors))
+    return (n for n in range(1, most + 1) if vectors % n == 0 or n == power_of_two_above(n))
+
+
+def _height(lanes: int, threads: int) -> int:
+    """Threads one below the other: whole warps, if that leaves out few of them."""
+    height = max(1, threads // lanes)
+    whole = height - height % (WARP // math.gcd(WARP, lanes))
+    return whole if whole > MOST_LEFT * height else height
