@@ -177,3 +177,10 @@ def test_blocks_with_narrow_accesses_take_several_passes() -> None:
     bytes_each = 64 * 14641 * 2 * 2 / values["splits"]
     assert bytes_each > 100_000
     assert values["splits"] * 96 >= 8 * SMS
+
+
+@pytest.mark.parametrize("shape", [(200, 0), (0, 200), (1 << 20, 1)])
+def test_columns_that_are_empty_or_one_have_a_block(shape: tuple[int, int]) -> None:
+    params, splits, _ = chosen(reduction(COLUMNS), *shape)
+    assert params.block_x == 1 or shape[1] > 1
+    assert splits >= 1

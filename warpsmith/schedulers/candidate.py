@@ -227,7 +227,8 @@ class Candidate:
     def plain(self, params: Params) -> Params | None:
         """The same schedule without vectors; None where it has none, or is nothing without them."""
         if isinstance(params, PointwiseParams) and (params.vector > 1 or params.ring):
-            return replace(params, vector=1, vectorized=(), transposed=None, ring=0)
+            flat = replace(params, transposed=None, ring=0, width=0, unroll=1)
+            return replace(flat, vector=1, vectorized=())
         if isinstance(params, ReductionParams) and params.vector > 1 and not params.ring:
             return replace(params, vector=1, vectorized=())
         if isinstance(params, ScanParams) and params.vectorized:

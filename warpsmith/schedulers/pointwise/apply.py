@@ -33,6 +33,7 @@ from warpsmith.schedulers.pointwise.heuristic import (
     Transposed,
     inner_run,
 )
+from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows
 
 BLOCKS = "blocks"
 """Name of the launch symbol: blocks that go round."""
@@ -62,9 +63,18 @@ def _flat(
     params: PointwiseParams,
     run: InnerRun,
 ) -> None:
-    """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order."""
+    """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order; or
+    `[grid_x, unroll, block_y, block_x, vector]` over rows and the columns that they share.
+    """
     if params.exact:
         fusion.divisors |= {(run.extent, params.vector)}
+    if params.width:
+        first = first_of_rows(map_of(fusion), caches, run)
+        sizes = {"vector": params.vector, "width": params.width, "rows": params.unroll}
+        divide(output, run, first, **sizes)
+        _bind(output, ParallelType.block_y, ParallelType.block_x)
+        _walk(fusion, output, caches, params, run)
+        return
     merge_all(output, run.start, len(output.loop))
     if params.ring:
         _by_tiles(fusion, output, caches, params, run)
@@ -74,6 +84,17 @@ def _flat(
     split(output, 0, params.threads)
     split(output, 0, params.unroll)
     _bind(output)
+    _walk(fusion, output, caches, params, run)
+
+
+def _walk(
+    fusion: Fusion,
+    output: TensorView,
+    caches: tuple[Cached, ...],
+    params: PointwiseParams,
+    run: InnerRun,
+) -> None:
+    """Give all tensors the output's loops, with all loads before the first use."""
     transform_like(output)
     parallelize_like(output)
     vectorize(caches, params.vectorized)
@@ -186,11 +207,11 @@ def _stage(register: TensorView, tile: _Tile, transposed: Transposed, threads: i
     return shared
 
 
-def _bind(tensor: TensorView) -> None:
-    """`[grid_x, unroll, block_x, vector]`; the vector is bound on the copies only."""
-    parallelize(tensor, 0, ParallelType.grid_x)
-    parallelize(tensor, 1, ParallelType.unroll)
-    parallelize(tensor, 2, ParallelType.block_x)
+def _bind(tensor: TensorView, *threads: ParallelType) -> None:
+    """`[grid_x, unroll, threads, vector]`; the vector is bound on the copies only."""
+    kinds = ParallelType.grid_x, ParallelType.unroll, *(threads or (ParallelType.block_x,))
+    for position, kind in enumerate(kinds):
+        parallelize(tensor, position, kind)
 
 
 def _inline(fusion: Fusion, output: TensorView, early: list[TensorView]) -> None:

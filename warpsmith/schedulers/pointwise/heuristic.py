@@ -9,6 +9,7 @@ from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
 from warpsmith.schedulers.pointwise.applicability import reference
+from warpsmith.schedulers.pointwise.repeated import repeated
 from warpsmith.schedulers.problem import Problem, widest_vector
 
 # Measured on one H200, 2026-11-21: docs/lessons/pointwise.md and docs/lessons/transpose.md.
@@ -62,6 +63,8 @@ class PointwiseParams:
             each tile, which the TMA unit loads; 0 where threads load for themselves.
         streaming: loads of what is read once leave no copy in L1.
         across: vectors go on from one row to the next, past what some tensors have once a row.
+        width: threads side by side of a block whose threads have `unroll` rows of the same columns;
+            0 where they do not.
         last_first: the last blocks start first, where a kernel before read or wrote the same
             tensors, most likely in the order of memory: the L2 holds the end of them.
     """
@@ -76,6 +79,7 @@ class PointwiseParams:
     streaming: bool = False
     last_first: bool = False
     across: bool = False
+    width: int = 0
 
 
 def inner_run(
@@ -97,12 +101,16 @@ def inner_run(
 def choose(
     fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], problem: Problem
 ) -> PointwiseParams:
-    """Nothing here depends on sizes except whether vectors divide the inner run."""
+    """Of sizes counts whether vectors divide the inner run; and, of columns of which several inputs
+    have one row alone, how wide they are and whether there are rows enough for several a thread.
+    """
     run, transposed, vector, whole, across = _walk(fusion, domains, caches, problem)
     ring = not _ring_refusal(run, transposed, whole and not across, problem)
+    rows = None if ring or transposed else repeated(domains, caches, run, vector, problem)
+    width, unroll = rows or (0, 1)
     return PointwiseParams(
         vector=vector,
-        unroll=1,
+        unroll=unroll,
         threads=THREADS if transposed is None else TILE_THREADS,
         vectorized=run.vectorized(problem, vector),
         exact=whole,
@@ -111,6 +119,7 @@ def choose(
         streaming=transposed is None and past_l1(caches, problem),
         last_first=fusion.follows,
         across=across,
+        width=width,
     )
 
 

@@ -284,7 +284,7 @@ def _outer_block(
     """(block_x, block_y, unroll) for columns, of which inputs that lack what is reduced are loaded
     once for all.
     """
-    vectors, rows = -(-problem.size(shape.kept) // vector), problem.size(shape.reduced)
+    vectors, rows = max(1, -(-problem.size(shape.kept) // vector)), problem.size(shape.reduced)
     walks = walks_reduced(fusion, domains)
     loads = [c for c in shape.run.walkers if c.load and c.register in walks]
     sizes = [vector * cached.memory.dtype.size for cached in loads]

@@ -1,0 +1,102 @@
+"""Threads with several rows of the columns that they share: when, how, and that they are right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.support.lowering import lowered
+from tests.support.program import Program
+from warpsmith import ops
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For
+from warpsmith.kernel.traversal import read, walk
+from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.pointwise import repeated
+from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
+
+
+def scaled(beside: Sequence[Sequence[int]], dtype: DataType = DataType.BFloat16) -> Candidate:
+    """A tensor of three dimensions, plus inputs that have some of them."""
+    p = Program()
+    total = p.cast(p.input(dtype, (None, None, None)), DataType.Float)
+    for dims in beside:
+        given = p.input(DataType.Float, (None,) * len(dims))
+        total = p.op("add", total, p.broadcast(given, [d not in dims for d in range(3)]))
+    p.output(p.cast(total, dtype))
+    return select(p.fusion, H200)
+
+
+def chosen(candidate: Candidate, shape: tuple[int, int, int]) -> PointwiseParams:
+    sizes: dict[str, int] = {}
+    for tensor in candidate.fusion.input_tensors:
+        dims = (
+            range(3) if len(tensor.logical) == 3 else (0, 2) if len(tensor.logical) == 2 else (2,)
+        )
+        sizes |= {f"{tensor.name}_size{n}": shape[d] for n, d in enumerate(dims)}
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
+    assert isinstance(params, PointwiseParams)
+    return params
+
+
+@pytest.mark.parametrize(
+    ("beside", "shape", "rows", "width"),
+    [
+        (((2,), (2,)), (32, 4096, 96), 4, 12),
+        (((2,), (0, 2)), (32, 4096, 96), 4, 12),
+        (((2,), (2,)), (8, 4096, 96), 2, 12),
+        (((2,), (2,)), (8, 400, 96), 1, 0),
+        (((2,), (2,)), (32, 4096, 8 * 127), 4, 32),
+        (((2,),), (32, 4096, 96), 1, 0),
+        (((2,), (2,)), (32, 4096, 99), 1, 0),
+    ],
+)
+def test_threads_have_several_rows_where_those_share_more_than_they_are(
+    beside: tuple[tuple[int, ...], ...], shape: tuple[int, int, int], rows: int, width: int
+) -> None:
+    params = chosen(scaled(beside), shape)
+    assert (params.unroll, params.width) == (rows, width)
+
+
+@pytest.mark.parametrize("beside", [((2,), (2,)), ((2,), (0, 2))])
+def test_what_rows_share_is_loaded_once(beside: tuple[tuple[int, ...], ...]) -> None:
+    candidate = scaled(beside)
+    kernel: Kernel = lowered(candidate.scheduled(chosen(candidate, (32, 4096, 96))))
+    loops = [loop for loop in walk(kernel.body) if isinstance(loop, For)]
+    inside = {b.name for loop in loops for each in walk(loop.body) for b in read(each)}
+    first, *others = (tensor.name for tensor in candidate.fusion.input_tensors)
+    assert first in inside
+    assert inside.isdisjoint(others)
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    "shape", [(3, 37, 96), (2, 5, 1016), (1, 130, 32), (5, 2, 64), (3, 9, 480)]
+)
+def test_results(shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated, "BLOCKS_PER_SM", 0)
+    rng = np.random.default_rng(shape[2])
+    x = rng.standard_normal(shape).astype(np.float32)
+    mean, scale = (rng.standard_normal((shape[0], shape[2])).astype(np.float32) for _ in range(2))
+    weight = rng.standard_normal(shape[2]).astype(np.float32)
+
+    @warpsmith.fuse
+    def normal(x, mean, scale, weight):
+        at, over = [False, True, False], [True, True, False]
+        centred = (x - ops.broadcast(mean, at)) * ops.broadcast(scale, at)
+        return centred * ops.broadcast(weight, over)
+
+    with warpsmith.knobs.scope(device="sim"):
+        found = normal(x, mean, scale, weight)
+        said = str(normal.lower(x, mean, scale, weight).compile().explain())
+        assert "width=" in said
+        assert "width=0" not in said
+    wide = (x.astype(np.float64) - mean[:, None]) * scale[:, None] * weight
+    np.testing.assert_allclose(np.asarray(found), wide, rtol=1e-5, atol=1e-5)
