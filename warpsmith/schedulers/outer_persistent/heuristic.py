@@ -15,6 +15,7 @@ from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.multiprocessor import CLUSTERS
 from warpsmith.schedulers.outer_persistent.shapes import (
     COPY_SHARE,
+    START_US,
     OuterPersistentParams,
     Work,
     blocks_per_sm,
@@ -58,8 +59,8 @@ class Columns(Rows):
         others = (c for c in self.caches if c.load and c.register not in there)
         return sum(c.memory.dtype.size for c in others)
 
-    def work(self, problem: Problem) -> Work:
-        """The sizes of a call."""
+    def work(self, problem: Problem, cluster: int = 1) -> Work:
+        """The sizes of a call, whose columns are those of clusters of so many blocks."""
         return Work(
             length=self.length(problem),
             width=self.count(problem),
@@ -68,7 +69,7 @@ class Columns(Rows):
             widest=max((c.memory.dtype.size for c in self.full), default=4),
             inputs=len(self.loads),
             sums=len(self.sums),
-            sms=problem.target.sm_count,
+            sms=cluster * problem.target.teams(cluster),
             bytes_per_us=COPY_SHARE * problem.target.rates.memory,
         )
 
@@ -86,7 +87,7 @@ def unsupported_sizes(columns: Columns, problem: Problem) -> str:
         most = problem.target.runs(CLUSTERS)[-1]
         return f"{columns_of_length} do not fit in the registers of {most} blocks"
     (us, *_), params = found
-    if params.cluster > 1 and us > time_apart_us(work):
+    if params.cluster > 1 and us + START_US > time_apart_us(work):
         return f"{columns_of_length} fill {params.cluster} blocks, and two kernels are faster"
     return ""
 
@@ -116,7 +117,7 @@ def _best(columns: Columns, problem: Problem) -> Found | None:
 
 
 def _fastest(columns: Columns, problem: Problem, cluster: int) -> Found | None:
-    work = columns.work(problem)
+    work = columns.work(problem, cluster)
     best: Found | None = None
     vector = widest = columns.run.vector(problem)
     while vector:

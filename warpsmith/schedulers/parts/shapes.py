@@ -9,11 +9,8 @@ from dataclasses import dataclass
 from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS, power_of_two_above
 from warpsmith.schedulers.outer_persistent.shapes import (
-    EXCHANGE_US,
-    MOST_HIDING,
     MOST_OF_ONE,
     PIECES,
-    ROUND_US,
     SECTOR_BYTES,
 )
 
@@ -42,6 +39,11 @@ NARROWEST, LINE_BYTES, MOST_LINES = 4, 128, 65536
 """Accesses of fewer bytes, each of a warp with a line of its own: of several inputs, with more
 bytes of lines under way than that, norms backward of 16-bit images take as much longer (at 92 KB
 47 % of the ceiling, at 63 KB 78 %; one H100, 2026-11-26)."""
+
+MOST_HIDING = 2
+ROUND_US, EXCHANGE_US = 2.0, 0.5
+"""What a block takes besides moving bytes, halved where two blocks or more share a multiprocessor;
+and what exchanges add to that for each doubling of a cluster's blocks. Estimates."""
 
 L2_RATE = 1.7
 """Of the memory's rate, what the L2 gives: it holds sectors of which neighbours need the rest. An
