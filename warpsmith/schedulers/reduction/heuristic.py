@@ -44,11 +44,11 @@ MOST_BLOCKS = 16384
 """Blocks of a launch that splits rows. Each has one pass, up to here: blocks that start as others
 end read at 95 to 98 % of the ceiling, blocks that go round at 93 to 95 %."""
 
-BLOCK_BYTES, BLOCK_BYTES_ALONE = 65536, 262144
+BLOCK_BYTES, SEVERAL_BYTES = 65536, 131072
 """What a block reads of a split row at least, where multiprocessors have enough blocks: as much as
-one pass of wide accesses does; of several inputs more, if it has a multiprocessor alone. Backward
-of batch norm was read at a fifth of the rate by blocks of 8 KB (121x121 pixels), and at half of it
-by blocks of 64 KB (36x36 floats; one H200, 2026-11-26)."""
+one pass of wide accesses does, of several inputs twice as much. Backward of batch norm was read at
+a fifth of the rate by blocks of 8 KB (121x121 pixels), and at half of it by blocks of 64 KB with a
+multiprocessor each (36x36 floats; one H200, 2026-11-26)."""
 
 ENOUGH_BLOCKS_PER_SM = 8
 """Blocks for each multiprocessor from which on rows are not split."""
@@ -242,7 +242,7 @@ def _blocks_per_sm(fusion: Program, shape: Shape, params: ReductionParams, probl
     """Blocks that the registers are to leave room for.
 
     Tall blocks of an outer reduction have a multiprocessor each, and a fusion of several reductions
-    needs the registers of several.
+    needs the registers of several, but two of rows: a sum of a row is one register of a thread.
     """
     reduced = reductions(fusion)
     threads = params.block_x * params.block_y
@@ -251,7 +251,8 @@ def _blocks_per_sm(fusion: Program, shape: Shape, params: ReductionParams, probl
     joins = shape.inner and takes_moments(reduced[0].definition) and threads > 256
     states = counted_states(reduced) if shape.inner else len(reduced)
     most = 512 if joins else 1024 if states else LEVEL_THREADS
-    return max(1, min(most // threads // max(1, states), MOST_BLOCKS_PER_SM))
+    several = states // 2 if shape.inner else states
+    return max(1, min(most // threads // max(1, several), MOST_BLOCKS_PER_SM))
 
 
 def _splits_first(shape: Shape, params: ReductionParams, problem: Problem) -> bool:
@@ -299,10 +300,9 @@ def _outer_block(
 def _least_passes(shape: Shape, params: ReductionParams) -> int:
     """Passes over rows that a block has, where there are enough of them for all."""
     sizes = [cached.memory.dtype.size for cached in shape.run.walkers if cached.load]
-    alone = len(sizes) > 1 and params.blocks_per_sm == 1
     threads = params.block_x * params.block_y
     each = threads * params.unroll * params.vector * (sum(sizes) or 4)
-    return max(1, (BLOCK_BYTES_ALONE if alone else BLOCK_BYTES) // each)
+    return max(1, (BLOCK_BYTES if len(sizes) < 2 else SEVERAL_BYTES) // each)
 
 
 def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
