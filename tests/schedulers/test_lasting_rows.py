@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import warpsmith
+from bench.batch_norm import batch_norm
+from bench.images import Images
+from bench.row_shapes import plan
 from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
 from tests.schedulers.test_specialized_norms import check, layer_norm, softmax
 from warpsmith import knobs
@@ -74,3 +77,36 @@ def test_waves_of_such_rows_are_right(many_bytes: None) -> None:
         found = np.asarray(fused(x))
     wide = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     np.testing.assert_allclose(found, wide / wide.sum(1, keepdims=True), 1e-5, 1e-9)
+
+
+def test_loads_of_ragged_pieces_wait_for_nothing() -> None:
+    """Each is under a predicate, none in a branch, where it would be taken apart at once."""
+    kernel = plan(batch_norm(Images(121, 800, 18, False), "bfloat16")).launches[0].compiled
+    text = str(kernel.asm["sass"])
+    found = [line for line in text.splitlines() if "LDG" in line or "BRA" in line]
+    loads = [number for number, line in enumerate(found) if "LDG.E.64" in line]
+    assert len(loads) > 8
+    assert loads == list(range(loads[0], loads[0] + len(loads)))
+
+
+def test_ragged_pieces_are_right(many_bytes: None) -> None:
+    problem = batch_norm(Images(5, 3, 12, False), "bfloat16")
+    x, weight, bias = (a.astype(np.float32) for a in drawn((5, 3, 12, 12), (3,), (3,)))
+    given = x.astype(arrays.NUMPY_DTYPES["bfloat16"]), weight, bias
+    fused = warpsmith.fuse(problem.fused)
+    made = fused.lower(*given).compile()
+    assert "ws_load_where<true>(" in str(made.kernels[0].asm["cuda"])
+    assert made.verify().verdict == "clean"
+    with knobs.scope(device="sim"):
+        found, mean, scale = (np.asarray(each).astype(np.float64) for each in fused(*given))
+    wide = given[0].astype(np.float64)
+    np.testing.assert_allclose(mean, wide.mean((0, 2, 3)), 1e-5, 1e-6)
+    np.testing.assert_allclose(scale, 1 / np.sqrt(wide.var((0, 2, 3)) + 1e-5), 1e-5)
+    normal = (wide - mean[:, None, None]) * scale[:, None, None]
+    expected = normal * weight[:, None, None] + bias[:, None, None]
+    np.testing.assert_allclose(found, expected, 2**-7, 2**-8)
+
+
+def drawn(*shapes: tuple[int, ...]) -> list[np.ndarray]:
+    source = np.random.default_rng(sum(map(len, shapes)))
+    return [source.standard_normal(shape) for shape in shapes]

@@ -25,7 +25,7 @@ from warpsmith.codegen.roles import (
 from warpsmith.codegen.shuffles import shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText
-from warpsmith.codegen.vectors import vector_lines
+from warpsmith.codegen.vectors import loads_where, vector_lines, where_lines
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -280,6 +280,9 @@ class _Printer:
                 kind, name = value.type_name(DataType.Index), symbol.name
                 bound = value.operand(extent)
                 self._block(f"for ({kind} {name} = 0; {name} < {bound}; ++{name})", body, team)
+            case If(condition=condition, body=(CopyVector() as copy,)) if loads_where(copy):
+                early = self._kernel.early
+                self._all(where_lines(copy, value(condition), value, early=early))
             case If(condition=condition, body=body) | CopyIf(condition=condition, body=body):
                 self._block(f"if ({value(condition)})", body, team)
             case Store(buffer=buffer, index=index, value=expr):

@@ -7,7 +7,10 @@ from warpsmith.codegen.prelude.vector import LoadHint
 from warpsmith.codegen.values import ValueText
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
-from warpsmith.kernel.nodes import Buffer, CopyVector
+from warpsmith.kernel.nodes import Buffer, CopyVector, Statement
+
+LEAST_WORD = 4
+"""Bytes of a register."""
 
 
 def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str]:
@@ -35,6 +38,36 @@ def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str
         place = f"{copy.target.name} + {value.operand(copy.target_index)}"
         shared = copy.target.memory is MemoryType.shared
         lines.append(f"*({vector}*)({place}) = v;" if shared else f"ws_store({place}, v);")
+    return block(lines)
+
+
+def loads_where(copy: Statement) -> bool:
+    """Whether a copy under a condition is one instruction with a predicate: a load of 16-bit types
+    that asks the L2 to keep it, which would else be waited for inside a branch.
+    """
+    return (
+        isinstance(copy, CopyVector)
+        and copy.evict_last
+        and not copy.asynchronous
+        and copy.source.memory is MemoryType.global_
+        and _is_local(copy.target)
+        and copy.target.dtype.size < LEAST_WORD <= copy.width * copy.target.dtype.size
+    )
+
+
+def where_lines(copy: CopyVector, there: str, value: ValueText, *, early: bool) -> list[str]:
+    """The lines of such a load, for threads `there`."""
+    value.pieces |= {"vector", "vector_where"}
+    vector = f"ws_vec<{value.type_name(copy.target.dtype)}, {copy.width}>"
+    target = value.place(copy.target, copy.target_index, "k")
+    only_read = str(not early and not copy.source.written).lower()
+    place = f"{copy.source.name} + {value.operand(copy.source_index)}"
+    lines = [
+        f"{vector} v;",
+        *each_lane(copy.width, f"v[k] = {target};"),
+        f"ws_load_where<{only_read}>(v, {there}, {place});",
+        *each_lane(copy.width, f"{target} = v[k];"),
+    ]
     return block(lines)
 
 
