@@ -120,7 +120,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
         elif cached.load and register in shared:
             if not params.reload_weights and not kept and register not in of_some:
                 register.compute_at = min(register.compute_at, TURN)
-        elif cached.load and register.compute_at > TURN:  # statistics of a row
+        elif cached.load and register.compute_at > TURN:  # one of a row, such as its statistics
+            register.compute_at = min(register.compute_at, row)
             circular_buffer(register, 2)
     for tensor in drawn:
         tensor.compute_at = min(tensor.compute_at, SIDE + 1)
