@@ -39,8 +39,9 @@ def join_reductions(kernel: Kernel) -> Kernel:
     """Reduce several values at once, where the first are not needed before the last are there.
 
     Each reduction across warps has its threads meet twice, whatever the number of its values. It
-    takes place where the last of those that it joins stood. Only reductions of one operation over
-    the same axes of the block, in one list of statements, are joined.
+    takes place where the last of those that it joins stood, and what is done with the results of
+    the first ones behind it. Only reductions of one operation over the same axes of the block, in
+    one list of statements, are joined.
 
     Before::
 
@@ -70,22 +71,48 @@ class _Joined:
 def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Statement, ...]:
     result: list[Statement] = []
     waiting: list[Reduce] = []
+    later: list[Statement] = []
+
+    def take_place() -> None:
+        result.extend((*_together(waiting, joined), *later))
+        waiting.clear()
+        later.clear()
+
     for statement in statements:
         statement = map_bodies(statement, lambda body: _statements(body, joined))
-        if isinstance(statement, Reduce) and not _crosses(statement, waiting):
-            result += _together(waiting, joined)
-            waiting = []
+        if not (_crosses(statement, waiting) and _passes(statement, later)):
+            if _uses(statement):
+                later.append(statement)
+                continue
+            take_place()
         if isinstance(statement, Reduce) and _is_joined(statement):
             if waiting and not _alike(waiting[0], statement):
-                result += _together(waiting, joined)
-                waiting = []
+                take_place()
             waiting.append(statement)
             continue
-        if not _crosses(statement, waiting):
-            result += _together(waiting, joined)
-            waiting = []
         result.append(statement)
-    return (*result, *_together(waiting, joined))
+    take_place()
+    return tuple(result)
+
+
+def _uses(statement: Statement) -> bool:
+    """Whether a statement only moves values between registers and global memory."""
+    inner = tuple(walk((statement,)))
+    return all(isinstance(each, If | Store | CopyVector) for each in inner) and all(
+        buffer.memory in (MemoryType.local, MemoryType.global_)
+        for each in inner
+        for buffer in (*read(each), *written(each))
+    )
+
+
+def _passes(statement: Statement, later: Sequence[Statement]) -> bool:
+    """Whether a statement may as well come before such uses of results."""
+    inner, others = tuple(walk((statement,))), tuple(walk(tuple(later)))
+    changed = {buffer.name for each in inner for buffer in written(each)}
+    used = {buffer.name for each in inner for buffer in read(each)} | changed
+    return changed.isdisjoint(b.name for each in others for b in read(each)) and used.isdisjoint(
+        b.name for each in others for b in written(each)
+    )
 
 
 def _is_joined(reduce: Reduce) -> bool:
