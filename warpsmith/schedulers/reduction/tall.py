@@ -16,7 +16,7 @@ from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
-WIDEST, USUAL = 32, 16
+WIDEST, USUAL = 64, 16
 """Threads side by side: at most, and among equals."""
 
 FEW, MANY = 256, 512
