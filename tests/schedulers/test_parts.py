@@ -246,3 +246,11 @@ def test_nothing_spills(
     scheduled, kept = partial(candidate.scheduled, params), Knobs(cache_dir=tmp_path)
     made = compile_fusion(scheduled, "test", DataType.Int32, kept, target=H200)
     assert made.n_spills <= 16
+
+
+def test_columns_are_not_divided_by_their_length_each() -> None:
+    """A quotient's rare cases are a call; the reciprocal of the length is one of all columns."""
+    launch = plan(instance_norm(Images(179, 448, 27, True), "bfloat16")).launches[0]
+    assert launch.params is not None
+    assert "outer_persistent" in launch.compiled.kernel.name
+    assert str(launch.compiled.asm["sass"]).count("CALL") < 8

@@ -232,6 +232,8 @@ def _corrected(tensor: TensorView, reduced: Sequence[int], correction: float) ->
     if isinstance(count, Const):
         left = float(count.value) - correction
         return Const(left if left > 0 else 0.0, dtype)
+    if correction == 0:
+        return arithmetic.convert(count, dtype)  # which is not computed anew for each result
     difference = Apply(
         "sub", (arithmetic.convert(count, dtype), Const(float(correction), dtype)), dtype
     )

@@ -309,8 +309,9 @@ class Candidate:
 
     def multiplies(self, params: Params) -> bool:
         """Whether `scheduled` multiplies where the fusion divides."""
-        turns = isinstance(params, RowParams) and not params.warp_specialize
-        return turns and self.scheduler == "inner_outer" and divides_sums(self.fusion)
+        rows = isinstance(params, RowParams) and not params.warp_specialize
+        turns = rows and self.scheduler == "inner_outer"
+        return (turns or self.scheduler == "outer_persistent") and divides_sums(self.fusion)
 
     def scheduled(self, params: Params) -> Fusion:
         """A draft of the fusion with the schedule laid on it."""
