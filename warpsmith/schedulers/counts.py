@@ -20,7 +20,8 @@ def multiply_by_reciprocals(fusion: Fusion) -> None:
 
     PyTorch's kernels do the same: that is one rounding more, where the sum has many. A quotient
     takes some 130 cycles. Where a block goes round rows, all its threads wait for that in each of
-    their turns; the reciprocal is there before the first row.
+    their turns; the reciprocal is there before the first row. Where threads have several columns,
+    they wait for each of these; the reciprocal is the same for all.
 
     It is not for roles. A quotient's rare cases are a call, and without a call in its loop ptxas
     keeps what a role counts in uniform registers: LayerNorm backward, 32768 x 4096, takes 217
