@@ -19,6 +19,9 @@ from warpsmith.targets.target import Target
 WIDEST, USUAL = 64, 16
 """Threads side by side: at most, and among equals."""
 
+WIDE_BYTES = 16
+"""Of the widest access."""
+
 FEW, MANY = 256, 512
 """Threads of a block: where it has little to load, or is not alone, and otherwise."""
 
@@ -63,7 +66,7 @@ def tall_block(tall: Tall, target: Target) -> tuple[int, int]:
     """(block_x, block_y): blocks are narrow where that gives every multiprocessor columns of its
     own, so that none are split; else as wide as leaves few multiprocessors without.
     """
-    lanes = min(_widths(tall.vectors), key=lambda lanes: _merit(tall, lanes, target))
+    lanes = min(_widths(tall), key=lambda lanes: _merit(tall, lanes, target))
     groups = -(-tall.vectors // lanes)
     shared = target.sm_count // groups
     bytes_each = tall.rows * lanes * tall.loads / max(1, shared)
@@ -88,10 +91,15 @@ def _merit(tall: Tall, lanes: int, target: Target) -> tuple[float, int]:
     return moved * more / (busy * share) + (JOIN_US if shared > 1 else 0.0), abs(lanes - USUAL)
 
 
-def _widths(vectors: int) -> Iterator[int]:
-    """Powers of two, and what divides the vectors."""
-    most = min(WIDEST, power_of_two_above(vectors))
-    return (n for n in range(1, most + 1) if vectors % n == 0 or n == power_of_two_above(n))
+def _widths(tall: Tall) -> Iterator[int]:
+    """Powers of two, and what divides the vectors: not of narrow ones, which come with columns of
+    any number, so that each would have a kernel of its own.
+    """
+    most = min(WIDEST, power_of_two_above(tall.vectors))
+    wide = tall.access >= WIDE_BYTES
+    for lanes in range(1, most + 1):
+        if lanes == power_of_two_above(lanes) or (wide and tall.vectors % lanes == 0):
+            yield lanes
 
 
 def _height(lanes: int, threads: int) -> int:
