@@ -198,7 +198,7 @@ def test_blocks_that_share_columns_are_right(build: Build, shape: tuple[int, int
 
 
 @pytest.mark.parametrize(
-    ("columns", "length", "blocks"), [(65536, 512, 1), (4096, 4096, 2), (2048, 16384, 8)]
+    ("columns", "length", "blocks"), [(65536, 512, 1), (4096, 4096, 8), (2048, 16384, 16)]
 )
 def test_blocks_share_columns_where_one_has_too_few_threads(
     columns: int, length: int, blocks: int

@@ -51,11 +51,14 @@ MOST_OF_ONE = 1.6
 """Of its share of the memory's rate, what one multiprocessor gets where others have no block. An
 estimate."""
 
-START_US, ROUND_US, EXCHANGE_US = 5.7, 2.0, 0.31
-"""What a kernel takes besides; what each round of blocks waits, for its first loads, its sums and
-its last stores; and what each doubling of a cluster's blocks adds to that. Fitted to 83 norms of
-images, 4 to 500 MB: 10 % off (root mean square), where rounds that hid each other, and clusters on
-all multiprocessors, were 14 % off (one H200, 2026-11-26)."""
+START_US = 5.4
+"""What a kernel takes besides bytes and waits."""
+
+FIRST_US, ROUND_US, MOST_HIDING = (2.0, 0.35), (2.8, 0.6), 1.7
+"""What the first blocks wait for their loads, sums and stores, and what each doubling of a
+cluster's blocks adds to that; the same of each round behind them, the less where two blocks or more
+share a multiprocessor. Fitted to 175 times of 2 to 500 MB, of two choices for most images: 10 % off
+(root mean square); the faster choice is predicted for 22 of 26 images (one H200, 2026-11-26)."""
 
 APART_SHARE, APART_US = 0.93, 12.0
 """What two kernels reach of the copy rate, and what they take besides (one H100, 2026-11-26)."""
@@ -191,8 +194,9 @@ def time_us(work: Work, shape: OuterPersistentParams, blocks_per_sm: int) -> flo
     busy = share * min(1.0, alone, warps / ENOUGH_WARPS)
     moved = work.length * work.width * (work.loaded + work.stored) / work.bytes_per_us
     rounds = -(-blocks // (blocks_per_sm * work.sms))
-    wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
-    return moved / busy + rounds * wait
+    doubled = math.log2(shape.cluster)
+    first, later = (us + exchange * doubled for us, exchange in (FIRST_US, ROUND_US))
+    return moved / busy + first + (rounds - 1) * later / (MOST_HIDING if together > 1 else 1)
 
 
 def time_apart_us(work: Work) -> float:
