@@ -37,6 +37,7 @@ from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
+from warpsmith.lower.passes.end_loops import end_loops
 from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
@@ -52,6 +53,7 @@ from warpsmith.lower.passes.pack_operands import pack_operands
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
+from warpsmith.lower.passes.release_early import release_early
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.request import Request
@@ -101,6 +103,11 @@ def _admits(request: Request) -> Rewrite | None:
 
 
 PASSES = (
+    Pass(
+        "end_loops",
+        _always(end_loops),
+        "before anything is ordered in them",
+    ),
     Pass(
         "join_reductions",
         _always(join_reductions),
@@ -213,6 +220,11 @@ PASSES = (
         "lay_out_shared",
         _always(lay_out_shared),
         "every shared buffer is there, with its size",
+    ),
+    Pass(
+        "release_early",
+        _always(release_early),
+        "nothing behind it looks at what releases are of",
     ),
     Pass(
         "watch_waits",
