@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 from bench.measure import one_line
+from warpsmith.lower import pipeline
 from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.matmul.words import shortly
@@ -64,6 +65,14 @@ class Case:
             (self.batch, self.m, self.k, self.a_fast == "m"),
             (of_b, self.k, self.n, self.b_fast == "k"),
         )
+
+
+def said(text: str, dtype: str = "bfloat16") -> Case:
+    """A case: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands."""
+    sizes, _, layout = text.partition(":")
+    m, n, k = map(int, sizes.split("x"))
+    fast = layout or "kk"
+    return Case(m=m, n=n, k=k, a_fast=fast[0], b_fast=fast[1], dtype=dtype, out=dtype)
 
 
 def operands(case: Case, device: str = "cuda") -> tuple[Any, Any]:
@@ -151,6 +160,27 @@ def ways_of(plan: Callable[[], object]) -> list[Way]:
     ):
         plan()
     return found
+
+
+def kinds(found: Sequence[Way], count: int) -> list[Way]:
+    """The best predicted, and `count` more of other kinds, the best of each."""
+    best: dict[tuple[object, ...], Way] = {}
+    for way in found:
+        p = way[0]
+        kind: tuple[object, ...] = (type(p),)
+        if isinstance(p, MatmulParams):
+            shared = p.splits, p.parts > 1, p.cluster
+            kind = p.swapped, p.tile[0], p.lines, *shared, p.ping_pong > 0
+        best.setdefault(kind, way)
+    return list(best.values())[: 1 + count]
+
+
+@contextmanager
+def lacking(passes: Sequence[str]) -> Iterator[None]:
+    """Kernels are lowered without these passes."""
+    rest = tuple(each for each in pipeline.PASSES if each.name not in passes)
+    with mock.patch.dict(pipeline.passed.__kwdefaults__, passes=rest):
+        yield
 
 
 # --- contenders --------------------------------------------------------------------------------
