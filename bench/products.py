@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from unittest import mock
 
 from bench.measure import one_line
 from warpsmith.lower import pipeline
-from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul import candidates, heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.matmul.words import shortly
 from warpsmith.schedulers.matmul_by_threads import heuristic as by_threads
@@ -123,6 +124,26 @@ def beyond(result: Any, wanted: Any, depth: int) -> float:
     return float((result.to(wanted.dtype) - wanted).abs_().div_(allowed).max())
 
 
+def _nvfuser(a: Any, b: Any) -> Callable[[], Any]:
+    nvfuser_direct = importlib.import_module("nvfuser_direct")
+    with nvfuser_direct.FusionDefinition() as fd:
+        fd.add_output(fd.ops.matmul(fd.from_pytorch(a), fd.from_pytorch(b)))
+    options = {
+        "_enable_options": ["fuse_matmul"],  # else it calls cuBLAS
+        "_disable_options": ["matmul_expr_eval"],
+    }
+    return lambda: fd.execute([a, b], **options)[0]
+
+
+def _quack(a: Any, b: Any) -> Callable[[], Any]:
+    gemm = importlib.import_module("quack.gemm_interface").gemm
+    return lambda: gemm(a, b)
+
+
+PEERS = ("nvfuser", "quack")
+BUILDERS = dict(zip(PEERS, (_nvfuser, _quack), strict=True))
+
+
 # --- schedules ---------------------------------------------------------------------------------
 
 Params = MatmulParams | MatmulByThreadsParams
@@ -173,6 +194,14 @@ def kinds(found: Sequence[Way], count: int) -> list[Way]:
             kind = p.swapped, p.tile[0], p.lines, *shared, p.ping_pong > 0
         best.setdefault(kind, way)
     return list(best.values())[: 1 + count]
+
+
+@contextmanager
+def trying(clusters: Sequence[tuple[int, int]]) -> Iterator[None]:
+    """Candidates have clusters of so many blocks along m and n besides."""
+    every = dict.fromkeys((*candidates.CLUSTERS, *clusters))
+    with mock.patch.object(candidates, "CLUSTERS", tuple(every)):
+        yield
 
 
 @contextmanager

@@ -13,7 +13,6 @@ cuBLAS's time over another one's.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import math
 import random
@@ -31,8 +30,10 @@ import numpy as np
 from bench.measure import in_processes
 from bench.peers import installed
 from bench.products import (
+    BUILDERS,
     NAMES,
     PEER,
+    PEERS,
     Case,
     Row,
     Turns,
@@ -45,6 +46,7 @@ from bench.products import (
     operands,
     said,
     theirs,
+    trying,
     ways_of,
     words_of,
 )
@@ -61,7 +63,6 @@ ODD_LEAST = 256
 LARGEST_WORK, LARGEST_ELEMENTS = 2.0**40, 2**28
 """Of odd cases: the least size; multiplications and elements of a tensor, of all batches."""
 
-PEERS = ("nvfuser", "quack")
 LACKING = ", less"
 """What contenders are called more that are lowered without some passes."""
 WORST = 10
@@ -163,13 +164,15 @@ def compiled(
     target: str,
     other_kinds: bool = False,
     without: Sequence[str] = (),
+    clusters: Sequence[tuple[int, int]] = (),
 ) -> tuple[Case, list[Way], float]:
     """The candidates to time, predicted to be fastest first, of which each kernel is in the cache
     then; and the seconds that the first took. Needs no GPU.
     """
     started = time.perf_counter()
     with knobs.scope(device="sim", target=target):
-        found = ways_of(lambda: executable(case).plan_for(_untouched(case)))
+        with trying(clusters):
+            found = ways_of(lambda: executable(case).plan_for(_untouched(case)))
         took = time.perf_counter() - started
         found = kinds(found, count - 1) if other_kinds else found[:count]
         for params, _ in found[1:]:
@@ -179,25 +182,6 @@ def compiled(
             with forced(params), lacking(without):
                 executable(case).plan_for(_untouched(case))
     return case, found, took
-
-
-def _nvfuser(a: Any, b: Any) -> Callable[[], Any]:
-    nvfuser_direct = importlib.import_module("nvfuser_direct")
-    with nvfuser_direct.FusionDefinition() as fd:
-        fd.add_output(fd.ops.matmul(fd.from_pytorch(a), fd.from_pytorch(b)))
-    options = {
-        "_enable_options": ["fuse_matmul"],  # else it calls cuBLAS
-        "_disable_options": ["matmul_expr_eval"],
-    }
-    return lambda: fd.execute([a, b], **options)[0]
-
-
-def _quack(a: Any, b: Any) -> Callable[[], Any]:
-    gemm = importlib.import_module("quack.gemm_interface").gemm
-    return lambda: gemm(a, b)
-
-
-BUILDERS = dict(zip(PEERS, (_nvfuser, _quack), strict=True))
 
 
 def measured(
@@ -301,6 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dtype", choices=sorted(NAMES), help="of all others than odd sizes")
     parser.add_argument("--all", type=int, default=1, help="candidates to time of each size")
     parser.add_argument("--kinds", action="store_true", help="all of other kinds, the best of each")
+    parser.add_argument("--clusters", nargs="*", default=[], help="4x2: blocks of more to try")
     parser.add_argument(
         "--without", nargs="*", default=[], metavar="PASS", help="that each kernel is timed without"
     )
@@ -319,7 +304,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     draw = drawn_odd if given.odd else partial(drawn, dtypes=dtypes)
     cases = [*(said(text, dtypes[0]) for text in given.sizes), *draw(given.seed, given.count)]
     target = given.compile_only or _target()
-    asked = (given.all, target, given.kinds, tuple(given.without))
+    clusters = [tuple(map(int, each.split("x"))) for each in given.clusters]
+    asked = (given.all, target, given.kinds, tuple(given.without), clusters)
     made = in_processes(compiled, ((case, *asked) for case in cases), given.jobs)
     kernels, first = sum(len(ways) for _, ways, _ in made), sorted(took for _, _, took in made)
     took = time.monotonic() - started

@@ -138,7 +138,8 @@ def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    ("cluster", "columns"), [((2, 1), 136), ((1, 2), 136), ((2, 2), 136), ((2, 2), 129)]
+    ("cluster", "columns"),
+    [((2, 1), 136), ((4, 1), 136), ((1, 2), 136), ((2, 2), 136), ((2, 2), 129)],
 )  # stored by TMA, but for the last, which the threads store
 def test_blocks_that_load_for_each_other(
     monkeypatch: pytest.MonkeyPatch, cluster: tuple[int, int], columns: int
@@ -151,7 +152,8 @@ def test_blocks_that_load_for_each_other(
         (result,) = fd.execute([x, weight])
     check(result, x, weight)
     assert f"cluster={cluster}" in fd.explain()
-    assert fd.explain().count("by multicast to 2 blocks") == sum(b > 1 for b in cluster)
+    for blocks in (2, 4):
+        assert fd.explain().count(f"by multicast to {blocks} blocks") == cluster.count(blocks)
 
 
 def test_batches_whose_blocks_load_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,18 +94,19 @@ def test_a_part_without_steps_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.parametrize("splits", [1, 2])
 def test_products_of_a_part_are_on_their_way_over_iterations(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, splits: int
 ) -> None:
     """Loops of a block end behind its last step; where each step is asked for, they cannot be."""
-    force(monkeypatch, tile=(64, 32, 64), chunk=32, parts=3)
+    force(monkeypatch, tile=(64, 32, 64), chunk=16, parts=3, splits=splits)
     x, weight = operands(64, 32, 520)  # nine steps, of which each block has three, the last one two
     with FusionDefinition() as fd:
         fd.add_output(fd.ops.linear(fd.from_pytorch(x), fd.from_pytorch(weight)))
     (launch,) = Executable(fd.fusion).plan_for([x, weight]).launches
     text = cuda_text(launch.compiled.kernel, H200)
     assert "ws_await_products<1>();" in text
-    assert "_i0 * 3 + grid_y) <" not in text
+    assert "+ grid_y) <" not in text
 
 
 def test_few_tiles_of_long_sums_have_parts() -> None:

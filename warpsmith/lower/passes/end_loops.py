@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.domains import GRID_TYPES
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.traversal import map_bodies
 
@@ -25,14 +25,14 @@ def end_loops(kernel: Kernel) -> Kernel:
 
     Products of one iteration are then on their way in the next one.
     """
-    body = _Ends(kernel.launch.grid).all(kernel.body)
+    body = _Ends(kernel.launch).all(kernel.body)
     changed = any(new is not old for new, old in zip(body, kernel.body, strict=True))
     return replace(kernel, body=body) if changed else kernel
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    grid: tuple[Expr, Expr, Expr]
+    launch: Launch
 
     def all(self, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         return tuple(map(self._ended, statements))
@@ -54,10 +54,12 @@ class _Ends:
             return None
         index, steps = condition.args
         symbols = {each.name: each for each in index.walk() if isinstance(each, Symbol)}
-        for kind, blocks in zip(GRID_TYPES, self.grid, strict=True):
+        for kind, blocks in zip(GRID_TYPES, self.launch.grid, strict=True):
             every, block = integers.constant(blocks), symbols.get(kind.name)
             if every is None or block is None:
                 continue
-            if index == integers.add(integers.mul(loop.symbol, every), block):
-                return integers.floordiv(integers.sub(integers.add(steps, every - 1), block), every)
+            for step in (every, every * self.launch.cluster_blocks):
+                if index == integers.add(integers.mul(loop.symbol, step), block):
+                    left = integers.sub(integers.add(steps, step - 1), block)
+                    return integers.floordiv(left, step)
         return None
