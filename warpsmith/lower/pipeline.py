@@ -55,6 +55,7 @@ from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.release_early import release_early
 from warpsmith.lower.passes.split_full_passes import split_full_passes
+from warpsmith.lower.passes.stagger_loops import stagger_loops
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.request import Request
 from warpsmith.lower.verify.rules import Expected
@@ -184,6 +185,11 @@ PASSES = (
         _always(prefetch_tiles),
         "before its indices are named, with those of the copies",
         makes=(PrefetchTile,),
+    ),
+    Pass(
+        "stagger_loops",
+        _always(stagger_loops),
+        "before indices are named, and behind what compares loops of agents",
     ),
     Pass(
         "multiply_divisions",
