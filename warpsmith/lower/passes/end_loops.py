@@ -9,7 +9,8 @@ from warpsmith.ir.domains import GRID_TYPES
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import For, If, Statement
-from warpsmith.kernel.traversal import map_bodies
+from warpsmith.kernel.products import Multiply
+from warpsmith.kernel.traversal import map_bodies, walk
 
 
 def end_loops(kernel: Kernel) -> Kernel:
@@ -23,8 +24,10 @@ def end_loops(kernel: Kernel) -> Kernel:
 
         for i < (steps + 3 - grid_y) / 4: ..
 
-    Products of one iteration are then on their way in the next one.
+    Products of one iteration are then on their way in the next one; nothing else gains.
     """
+    if not any(isinstance(each, Multiply) for each in walk(kernel.body)):
+        return kernel
     body = _Ends(kernel.launch).all(kernel.body)
     changed = any(new is not old for new, old in zip(body, kernel.body, strict=True))
     return replace(kernel, body=body) if changed else kernel
