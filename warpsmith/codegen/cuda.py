@@ -31,7 +31,7 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.clusters import RANK, ReleaseRemote
+from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import (
@@ -45,9 +45,9 @@ from warpsmith.kernel.nodes import (
     Store,
     Synchronize,
 )
-from warpsmith.kernel.products import BY_WARPS, AwaitProducts
+from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordStep
-from warpsmith.kernel.rings import ELECTED, ArriveByWarp, Await, Early, InitBarriers, TileCopy
+from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
@@ -304,10 +304,6 @@ class _Printer:
                 self._line(f"if ({value.operand(tile)} >= {value.operand(count)}) break;")
                 for inner in body:
                     self._statement(inner, team)
-            case Await(early=Early() as early):
-                self._early(statement, early, team)
-            case ArriveByWarp(unless=name) | ReleaseRemote(unless=name) if name:
-                self._block(f"if (!{name})", (replace(statement, unless=""),), team)
             case Converge():
                 self._line("__syncwarp();")
             case AwaitPrevious():
@@ -334,10 +330,3 @@ class _Printer:
         if ordering.number:
             lines = range(first, len(self._lines))
             self._places += [(ordering.number, line) for line in lines]
-
-    def _early(self, wait: Await, early: Early, team: Team | None) -> None:
-        """A wait, and what is done first if it is one."""
-        condition, came = self._value(early.condition), self._rings.came(wait)
-        self._line(f"const bool {early.name} = {condition} && !{came};")
-        self._block(f"if ({early.name})", (AwaitProducts(), *early.releases), team)
-        self._statement(replace(wait, early=None), team)

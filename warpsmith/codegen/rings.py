@@ -42,12 +42,6 @@ class RingText:
         self._value = value
         self._maps = {_key(tensor_map): tensor_map.name for tensor_map in kernel.tensor_maps}
 
-    def came(self, wait: Await) -> str:
-        """Whether a warp would not have to wait."""
-        self._value.pieces.add("came")
-        barrier = self._barrier(wait.barrier, wait.stage)
-        return f"ws_barrier_came({barrier}, {self._value(wait.parity)})"
-
     def lines(self, statement: Statement, team: Team | None, mine: str = "") -> list[str]:
         """
         Args:

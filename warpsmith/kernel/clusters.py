@@ -194,17 +194,15 @@ class ReleaseRemote(Statement):
 
     Attributes:
         of_readers: as of `ArriveRemote`.
-        unless: as of `ArriveByWarp`.
     """
 
     collective: ClassVar[bool] = True
-    words = "release {barrier} of block {ranks}{of_readers: as readers}{unless:, unless %}"
+    words = "release {barrier} of block {ranks}{of_readers: as readers}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     stage: Expr = field(metadata=expression())
     ranks: tuple[Expr, ...] = field(metadata=expression())
     of_readers: bool = field(default=False, kw_only=True, metadata=plain())
-    unless: str = field(default="", kw_only=True, metadata=plain())
 
 
 BY_WARP = (ArriveByWarp, ReleaseRemote)

@@ -248,53 +248,30 @@ class Expect(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class Early:
-    """What warps do that would have to wait: await all products, and release a stage that these
-    read. The check of the protocol sees the later release alone, behind which others wait longer.
-
-    Attributes:
-        name: of what is true where they did so.
-        condition: under which there is such a stage.
-        releases: of it, which stand behind the wait and are left out then.
-    """
-
-    name: str
-    condition: Expr
-    releases: tuple[Statement, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Await(Statement):
     """Wait for the phase of that parity: `while (!mbarrier.try_wait.parity);`
 
     Attributes:
         of_cluster: other blocks of the cluster arrive, and what they did is there behind it.
-        early: what is done first if the phase is not over yet.
     """
 
-    words = "await {barrier} parity {parity}{of_cluster: of the cluster}{early:, or free}"
+    words = "await {barrier} parity {parity}{of_cluster: of the cluster}"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.WAIT))
     stage: Expr = field(metadata=expression())
     parity: Expr = field(metadata=expression())
     of_cluster: bool = field(default=False, kw_only=True, metadata=plain())
-    early: Early | None = field(default=None, kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class ArriveByWarp(Statement):
-    """Each warp arrives, through one thread, once all its threads are done with a stage.
-
-    Attributes:
-        unless: the name of an `Early` by which it has arrived before; empty where there is none.
-    """
+    """Each warp arrives, through one thread, once all its threads are done with a stage."""
 
     collective: ClassVar[bool] = True
-    words = "arrive at {barrier}, once a warp{unless:, unless %}"
+    words = "arrive at {barrier}, once a warp"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE))
     stage: Expr = field(metadata=expression())
-    unless: str = field(default="", kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,9 +53,7 @@ from warpsmith.lower.passes.pack_operands import pack_operands
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
-from warpsmith.lower.passes.release_early import release_early
 from warpsmith.lower.passes.split_full_passes import split_full_passes
-from warpsmith.lower.passes.stagger_loops import stagger_loops
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.request import Request
 from warpsmith.lower.verify.rules import Expected
@@ -187,11 +185,6 @@ PASSES = (
         makes=(PrefetchTile,),
     ),
     Pass(
-        "stagger_loops",
-        _always(stagger_loops),
-        "before indices are named, and behind what compares loops of agents",
-    ),
-    Pass(
         "multiply_divisions",
         _always(multiply_divisions),
         "before hoisting, which names the quotients",
@@ -226,11 +219,6 @@ PASSES = (
         "lay_out_shared",
         _always(lay_out_shared),
         "every shared buffer is there, with its size",
-    ),
-    Pass(
-        "release_early",
-        _always(release_early),
-        "nothing behind it looks at what releases are of",
     ),
     Pass(
         "watch_waits",

@@ -76,16 +76,6 @@ __device__ __forceinline__ void ws_barrier_release(long long* barrier) {
     ws_barrier_release(barrier, ws_thread());
 }
 
-//@ came: barrier
-// Whether the phase is over, as all lanes of a warp see it.
-__device__ __forceinline__ bool ws_barrier_came(long long* barrier, int parity) {
-    unsigned over;
-    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;"
-                 " selp.u32 %0, 1, 0, p; }"
-                 : "=r"(over) : "r"(ws_address(barrier)), "r"(parity) : "memory");
-    return __all_sync(0xffffffffu, over);
-}
-
 //@ clock
 __device__ __forceinline__ unsigned long long ws_nanoseconds() {
     unsigned long long time;

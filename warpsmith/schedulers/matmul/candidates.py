@@ -49,7 +49,7 @@ CARRIED = (128, 64, 32)
 CARRYING_REGISTERS = 32
 """Of a thread besides these sums, a block's product and their scales: 25 of 128 x 128."""
 
-CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4), (4, 1))
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
 """Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
 
 INSTRUCTION_REGISTERS = 26
