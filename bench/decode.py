@@ -27,10 +27,9 @@ import numpy as np
 
 from bench.ceilings import read_passes
 from bench.measure import in_processes
-from bench.products import PEER, Row, Turns, Way, beyond, failures, forced, ways_of
+from bench.products import PEER, Row, Turns, Way, beyond, failures, forced, kinds, ways_of
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
-from warpsmith.schedulers.matmul.params import MatmulParams
 
 ROWS = (1, 8, 16, 32, 64)
 WEIGHTS = ((2560, 4096), (4096, 4096), (12288, 4096), (28672, 4096), (4096, 14336), (8192, 8192))
@@ -72,18 +71,6 @@ def planned(case: Case) -> None:
     """Compile what the case gets, for arrays that are never touched."""
     shapes = case.ordered((case.m, case.k), (case.n, case.k))
     executable().plan_for([np.empty(shape, ml_dtypes.bfloat16) for shape in shapes])
-
-
-def kinds(found: Sequence[Way], count: int) -> list[Way]:
-    """The best predicted, and `count` more of other kinds, the best of each."""
-    best: dict[tuple[object, ...], Way] = {}
-    for way in found:
-        p = way[0]
-        kind: tuple[object, ...] = (type(p),)
-        if isinstance(p, MatmulParams):
-            kind = p.swapped, p.tile[0], p.lines, p.splits, max(p.cluster), p.ping_pong > 0
-        best.setdefault(kind, way)
-    return list(best.values())[: 1 + count]
 
 
 def compiled(case: Case, count: int, target: str) -> tuple[Case, list[Way]]:

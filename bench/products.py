@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from typing import Any
 from unittest import mock
 
 from bench.measure import one_line
-from warpsmith.schedulers.matmul import heuristic
+from warpsmith.lower import pipeline
+from warpsmith.schedulers.matmul import candidates, heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
 from warpsmith.schedulers.matmul.words import shortly
 from warpsmith.schedulers.matmul_by_threads import heuristic as by_threads
@@ -66,6 +68,14 @@ class Case:
         )
 
 
+def said(text: str, dtype: str = "bfloat16") -> Case:
+    """A case: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands."""
+    sizes, _, layout = text.partition(":")
+    m, n, k = map(int, sizes.split("x"))
+    fast = layout or "kk"
+    return Case(m=m, n=n, k=k, a_fast=fast[0], b_fast=fast[1], dtype=dtype, out=dtype)
+
+
 def operands(case: Case, device: str = "cuda") -> tuple[Any, Any]:
     """Fresh operands of -2 to 2, in the layout of the case."""
     import torch
@@ -114,6 +124,26 @@ def beyond(result: Any, wanted: Any, depth: int) -> float:
     return float((result.to(wanted.dtype) - wanted).abs_().div_(allowed).max())
 
 
+def _nvfuser(a: Any, b: Any) -> Callable[[], Any]:
+    nvfuser_direct = importlib.import_module("nvfuser_direct")
+    with nvfuser_direct.FusionDefinition() as fd:
+        fd.add_output(fd.ops.matmul(fd.from_pytorch(a), fd.from_pytorch(b)))
+    options = {
+        "_enable_options": ["fuse_matmul"],  # else it calls cuBLAS
+        "_disable_options": ["matmul_expr_eval"],
+    }
+    return lambda: fd.execute([a, b], **options)[0]
+
+
+def _quack(a: Any, b: Any) -> Callable[[], Any]:
+    gemm = importlib.import_module("quack.gemm_interface").gemm
+    return lambda: gemm(a, b)
+
+
+PEERS = ("nvfuser", "quack")
+BUILDERS = dict(zip(PEERS, (_nvfuser, _quack), strict=True))
+
+
 # --- schedules ---------------------------------------------------------------------------------
 
 Params = MatmulParams | MatmulByThreadsParams
@@ -151,6 +181,35 @@ def ways_of(plan: Callable[[], object]) -> list[Way]:
     ):
         plan()
     return found
+
+
+def kinds(found: Sequence[Way], count: int) -> list[Way]:
+    """The best predicted, and `count` more of other kinds, the best of each."""
+    best: dict[tuple[object, ...], Way] = {}
+    for way in found:
+        p = way[0]
+        kind: tuple[object, ...] = (type(p),)
+        if isinstance(p, MatmulParams):
+            shared = p.splits, p.parts > 1, p.cluster
+            kind = p.swapped, p.tile[0], p.lines, *shared, p.ping_pong > 0
+        best.setdefault(kind, way)
+    return list(best.values())[: 1 + count]
+
+
+@contextmanager
+def trying(clusters: Sequence[tuple[int, int]]) -> Iterator[None]:
+    """Candidates have clusters of so many blocks along m and n besides."""
+    every = dict.fromkeys((*candidates.CLUSTERS, *clusters))
+    with mock.patch.object(candidates, "CLUSTERS", tuple(every)):
+        yield
+
+
+@contextmanager
+def lacking(passes: Sequence[str]) -> Iterator[None]:
+    """Kernels are lowered without these passes."""
+    rest = tuple(each for each in pipeline.PASSES if each.name not in passes)
+    with mock.patch.dict(pipeline.passed.__kwdefaults__, passes=rest):
+        yield
 
 
 # --- contenders --------------------------------------------------------------------------------

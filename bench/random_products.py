@@ -13,7 +13,6 @@ cuBLAS's time over another one's.
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import math
 import random
@@ -31,8 +30,10 @@ import numpy as np
 from bench.measure import in_processes
 from bench.peers import installed
 from bench.products import (
+    BUILDERS,
     NAMES,
     PEER,
+    PEERS,
     Case,
     Row,
     Turns,
@@ -40,8 +41,12 @@ from bench.products import (
     error_of,
     failures,
     forced,
+    kinds,
+    lacking,
     operands,
+    said,
     theirs,
+    trying,
     ways_of,
     words_of,
 )
@@ -58,7 +63,8 @@ ODD_LEAST = 256
 LARGEST_WORK, LARGEST_ELEMENTS = 2.0**40, 2**28
 """Of odd cases: the least size; multiplications and elements of a tensor, of all batches."""
 
-PEERS = ("nvfuser", "quack")
+LACKING = ", less"
+"""What contenders are called more that are lowered without some passes."""
 WORST = 10
 THIRD = 1 / 3
 """A ratio to cuBLAS below which a choice fails."""
@@ -152,40 +158,39 @@ def _untouched(case: Case) -> list[np.ndarray[Any, Any]]:
     return [made(*side) for side in case.sides]
 
 
-def compiled(case: Case, count: int, target: str) -> tuple[Case, list[Way], float]:
+def compiled(
+    case: Case,
+    count: int,
+    target: str,
+    other_kinds: bool = False,
+    without: Sequence[str] = (),
+    clusters: Sequence[tuple[int, int]] = (),
+) -> tuple[Case, list[Way], float]:
     """The candidates to time, predicted to be fastest first, of which each kernel is in the cache
     then; and the seconds that the first took. Needs no GPU.
     """
     started = time.perf_counter()
     with knobs.scope(device="sim", target=target):
-        found = ways_of(lambda: executable(case).plan_for(_untouched(case)))
+        with trying(clusters):
+            found = ways_of(lambda: executable(case).plan_for(_untouched(case)))
         took = time.perf_counter() - started
-        for params, _ in found[1:count]:
+        found = kinds(found, count - 1) if other_kinds else found[:count]
+        for params, _ in found[1:]:
             with forced(params):
                 executable(case).plan_for(_untouched(case))
-    return case, found[:count], took
+        for params, _ in found if without else ():
+            with forced(params), lacking(without):
+                executable(case).plan_for(_untouched(case))
+    return case, found, took
 
 
-def _nvfuser(a: Any, b: Any) -> Callable[[], Any]:
-    nvfuser_direct = importlib.import_module("nvfuser_direct")
-    with nvfuser_direct.FusionDefinition() as fd:
-        fd.add_output(fd.ops.matmul(fd.from_pytorch(a), fd.from_pytorch(b)))
-    options = {
-        "_enable_options": ["fuse_matmul"],  # else it calls cuBLAS
-        "_disable_options": ["matmul_expr_eval"],
-    }
-    return lambda: fd.execute([a, b], **options)[0]
-
-
-def _quack(a: Any, b: Any) -> Callable[[], Any]:
-    gemm = importlib.import_module("quack.gemm_interface").gemm
-    return lambda: gemm(a, b)
-
-
-BUILDERS = dict(zip(PEERS, (_nvfuser, _quack), strict=True))
-
-
-def measured(case: Case, ways: Sequence[Way], peers: Sequence[str], rep_ms: float) -> list[Row]:
+def measured(
+    case: Case,
+    ways: Sequence[Way],
+    peers: Sequence[str],
+    rep_ms: float,
+    without: Sequence[str] = (),
+) -> list[Row]:
     """A row for each contender: what it is, microseconds and error, or what failed."""
     a, b = operands(case)
     turns = Turns(asdict(case) | {"title": case.title}, partial(error_of, a=a, b=b))
@@ -198,7 +203,11 @@ def measured(case: Case, ways: Sequence[Way], peers: Sequence[str], rep_ms: floa
     for number, (params, us) in enumerate(ways):
         with forced(params):
             facts = {"params": str(params), "short": words_of(params), "predicted": us}
-            turns.add("chosen" if number == 0 else f"next {number}", ours, **facts)
+            name = "chosen" if number == 0 else f"next {number}"
+            turns.add(name, ours, **facts)
+            if without:
+                with lacking(without):
+                    turns.add(f"{name}{LACKING}", ours, **facts)
     if not ways:
         turns.add("chosen", ours, short="by another scheduler", predicted=math.nan)
     for name in peers:
@@ -234,7 +243,7 @@ def summary(cases: Sequence[Sequence[Row]]) -> str:
     lines += [f"  {line(row)}" for row in sorted(chosen, key=lambda r: float(r["ratio"]))[:WORST]]
     lost, best = [], []
     for each in cases:
-        timed = [row for row in each if "us" in row and "short" in row]
+        timed = [r for r in each if "us" in r and "short" in r and LACKING not in r["contender"]]
         if len(timed) > 1 and timed[0]["contender"] == "chosen":
             least = min(row["us"] for row in timed)
             lost.append(timed[0]["us"] / least)
@@ -244,6 +253,17 @@ def summary(cases: Sequence[Sequence[Row]]) -> str:
         lines.append(
             f"of those timed the choice takes {regret:.3f} x the best one's time, at worst "
             f"{max(lost):.3f} x; the best reach {of_best:.3f} of cuBLAS"
+        )
+    took = {(row["title"], row["contender"]): row["us"] for row in rows if "us" in row}
+    times = [
+        us / took[title, name.removesuffix(LACKING)]
+        for (title, name), us in took.items()
+        if name.endswith(LACKING) and (title, name.removesuffix(LACKING)) in took
+    ]
+    if times:
+        lines.append(
+            f"without these passes {len(times)} kernels take {geometric_mean(times):.3f} x as "
+            f"long, from {min(times):.3f} to {max(times):.3f}"
         )
     failed = failures(rows)
     return "\n".join([*lines, f"{len(failed)} failed or wrong", *map(line, failed)])
@@ -264,6 +284,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--odd", action="store_true", help="any sizes, batches, results in float")
     parser.add_argument("--dtype", choices=sorted(NAMES), help="of all others than odd sizes")
     parser.add_argument("--all", type=int, default=1, help="candidates to time of each size")
+    parser.add_argument("--kinds", action="store_true", help="all of other kinds, the best of each")
+    parser.add_argument("--clusters", nargs="*", default=[], help="4x2: blocks of more to try")
+    parser.add_argument(
+        "--without", nargs="*", default=[], metavar="PASS", help="that each kernel is timed without"
+    )
     parser.add_argument(
         "--sizes", nargs="*", default=[], help="MxNxK:LAYOUT more, such as 8x8x8:mn"
     )
@@ -279,7 +304,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     draw = drawn_odd if given.odd else partial(drawn, dtypes=dtypes)
     cases = [*(said(text, dtypes[0]) for text in given.sizes), *draw(given.seed, given.count)]
     target = given.compile_only or _target()
-    made = in_processes(compiled, ((case, given.all, target) for case in cases), given.jobs)
+    clusters = [tuple(map(int, each.split("x"))) for each in given.clusters]
+    asked = (given.all, target, given.kinds, tuple(given.without), clusters)
+    made = in_processes(compiled, ((case, *asked) for case in cases), given.jobs)
     kernels, first = sum(len(ways) for _, ways, _ in made), sorted(took for _, _, took in made)
     took = time.monotonic() - started
     print(f"{kernels} kernels in {took:.0f} s; a first one {first[len(first) // 2]:.2f} s")
@@ -291,20 +318,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for case, ways, _ in made:
         if time.monotonic() - started > given.seconds:
             break
-        done.append(measured(case, ways, peers, given.rep_ms))
+        done.append(measured(case, ways, peers, given.rep_ms, given.without))
         print("\n".join(map(line, done[-1])), flush=True)
         if given.json is not None:
             given.json.write_text(json.dumps(done))
     print(summary(done))
     return 1 if any(is_bad(row) for rows in done for row in rows) else 0
-
-
-def said(text: str, dtype: str = "bfloat16") -> Case:
-    """A case: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands."""
-    sizes, _, layout = text.partition(":")
-    m, n, k = map(int, sizes.split("x"))
-    fast = layout or "kk"
-    return Case(m=m, n=n, k=k, a_fast=fast[0], b_fast=fast[1], dtype=dtype, out=dtype)
 
 
 def _target() -> str:

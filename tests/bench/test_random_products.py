@@ -44,6 +44,20 @@ def test_candidates_are_compiled_without_a_gpu(tmp_path: Path) -> None:
     assert took > 0
 
 
+def test_kernels_that_lack_a_pass_are_compiled_too(tmp_path: Path) -> None:
+    """And candidates of other kinds, the best of each."""
+    case = Case(m=72, n=64, k=136, a_fast="m", b_fast="n", dtype="half", out="half")
+    with knobs.scope(cache_dir=tmp_path):
+        bench.compiled(case, 1, "h200")
+        before = len(list(tmp_path.rglob("*.*")))
+        bench.compiled(case, 1, "h200", without=("prefetch_maps",))
+        after = len(list(tmp_path.rglob("*.*")))
+        _, ways, _ = bench.compiled(case, 3, "h200", other_kinds=True)
+    assert after > before
+    kinds = {(p.swapped, p.tile[0], p.lines, p.splits, p.cluster) for p, _ in ways}
+    assert len(kinds) == len(ways) == 3
+
+
 def test_products_of_floats_are_drawn_and_compiled_too(tmp_path: Path) -> None:
     (case,) = bench.drawn(3, 1, ("float",))
     assert case.dtype == case.out == "float"

@@ -221,7 +221,7 @@ def test_a_pass_that_ends_nothing_is_named() -> None:
     with pytest.raises(
         InternalError, match=r"WS1201.*`lower_pipelines`: Drain is left of .*, at `drain T3`, and 1"
     ):
-        verified(without("lower_pipelines")[:4])
+        verified(without("lower_pipelines")[:5])
 
 
 def test_a_pass_that_fails_on_what_another_one_broke_is_not_to_blame() -> None:

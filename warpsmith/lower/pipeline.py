@@ -37,6 +37,7 @@ from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
+from warpsmith.lower.passes.end_loops import end_loops
 from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
@@ -101,6 +102,11 @@ def _admits(request: Request) -> Rewrite | None:
 
 
 PASSES = (
+    Pass(
+        "end_loops",
+        _always(end_loops),
+        "before anything is ordered in them",
+    ),
     Pass(
         "join_reductions",
         _always(join_reductions),

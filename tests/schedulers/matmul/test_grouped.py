@@ -15,8 +15,10 @@ import pytest
 from tests.support.grouped import by_group, drawn
 from warpsmith import DataType, FusionDefinition, ScheduleError, fuse, knobs, ops
 from warpsmith.errors import PlanWarning
+from warpsmith.ir.program import Program
 from warpsmith.schedule.transforms import split_by_group
 from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.problem import Problem
 
 BFLOAT16 = ml_dtypes.bfloat16
 
@@ -103,10 +105,18 @@ def test_no_groups_by_definition() -> None:
     np.testing.assert_array_equal(y.astype(np.float64), np.zeros((8, 8)))
 
 
-def test_tiles_of_known_number_are_handed_out_where_k_is_one_tile() -> None:
+def test_tiles_of_known_number_are_handed_out_where_k_is_one_tile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Fewer of them than blocks, so no loop over turns has more than one; yet each tile that a
     block is handed has a stage of its own.
     """
+
+    def choose(fusion: Program, problem: Problem) -> heuristic.MatmulParams:
+        ways = (params for params, _ in heuristic.ranked(fusion, problem))
+        return next(each for each in ways if each.dynamic and each.tile[2] == 128)
+
+    monkeypatch.setattr(heuristic, "choose", choose)
     x, w = drawn(200, 128, 32, 3, BFLOAT16)
     ends = np.array([20, 130, 195], np.int32)
     with FusionDefinition() as fd:

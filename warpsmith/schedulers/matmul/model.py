@@ -15,24 +15,27 @@ DEPTH_BYTES = 128
 
 SUM_BYTES = 4
 
-# Fitted at sizes drawn at random, to 100 timings of an H200 and 390 of an H100:
+# Fitted at sizes drawn at random, to 680 timings of an H200, and held against 450 of an H100:
 # docs/lessons/matmul.md.
 
-TENSOR_SHARE = 0.92
-"""Of the rate of tensor cores, what is reached in the steps over k."""
+TENSOR_SHARE = 1.0
+"""Of the rate of tensor cores, what the steps over k would reach if they waited for nothing else:
+clocks rise above the target's where power allows."""
 
-L2_SHARE = 1.3
-SM_SHARE = 0.92
-"""Of the rates of the target, at which the L2 gives tiles, and a multiprocessor takes them."""
+L2_SHARE = 1.2
+SM_SHARE = 1.05
+"""Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them."""
 
-AT_ONCE = 5
+AT_ONCE = 3
 """How little products, and loads on several ways, hold each other up: with 1 one waits for the
 other, with many only the slowest counts."""
 
+BEGUN_LINE = 0.5
+"""Of a line of the L2, what one costs that a row of a box touches though its bytes would fill one
+less: a tag is looked up for it, but not all of it is read."""
+
 L2_LINE = 128
-"""Bytes of which the L2 is asked for at once: a row of a box takes as long as whole lines that it
-touches. At 4000 x 4104 x 4040, none of which these constants are fitted to, six tiles take 0.95 to
-1.06 times what follows from that."""
+"""Bytes of which the L2 is asked for at once."""
 
 MEMORY_SHARE = 0.8
 """Of the rate of the memory, at which operands come that are read once."""
@@ -40,36 +43,35 @@ MEMORY_SHARE = 0.8
 WRITE_SHARE = 0.5
 """Of the rate of the memory, at which results of one round of tiles leave during the next one."""
 
-LATENCY_US = 0.9
+LATENCY_US = 1.13
 """From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
 than that for each stage that was asked for before."""
 
-JUMP_BYTES = 48
+JUMP_BYTES = 27
 """What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
 
-START_US = 5.7
+START_US = 5.57
 """A launch, and the first loads."""
 
-CLUSTER_US = 1.0
-"""How much later clusters start."""
+CLUSTER_US = 1.63
+"""How long blocks of a cluster that load for each other wait more: as they start, and for the
+slowest of them."""
 
 JOIN_US = 0.4
 """What blocks of a cluster wait for besides the bytes below, where they have parts of k: for the
 slowest of them, twice."""
 
-JOIN_RATE = 3e4
+JOIN_RATE = 2.6e4
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
 
-SUMS_WRITE_RATE = 4e4
-SUMS_READ_RATE = 6e4
-SUMS_US = 4.0
-"""Bytes a microsecond, of what a block has summed of a part of k: as all blocks write them to the
-L2, and as the last one of a tile reads those of all; and what that one waits for: a barrier, a
-fence, an atomic operation and the first bytes. The rates are the L2's; the wait is from a dozen
-timings, which fit 3 to 6 us about as well."""
+SUMS_READ_RATE = 1e5
+SUMS_US = 2.0
+"""Bytes a microsecond of what blocks have summed of parts of k, as the last one of a tile reads
+those of all; and what that one waits for: a barrier, a fence, an atomic operation, the first bytes.
+That each writes its own to the L2 costs nothing that 90 timings show."""
 
-STORE_US = 0.96 / (128 * 128)
-SCATTER_US = 4.3 / (128 * 128)
+STORE_US = 0.79 / (128 * 128)
+SCATTER_US = 7.6 / (128 * 128)
 """An element of the result, staged in shared memory, and stored by threads from registers."""
 
 HAND_OFF_US = 0.2
@@ -92,13 +94,17 @@ EPILOGUE_MEMORY_SHARE = 0.109
 230 us to that product."""
 
 
+CHUNK_SHARE = 0.92
+"""Of the rate at which a multiprocessor loads, at which chunks beside a product's operands come."""
+
+
 def epilogue_us(
     elements: int, epilogue: tuple[int, int, int], groups: int, target: Target
 ) -> tuple[float, float]:
     """Microseconds that what a product's threads compute, and what they load, adds to it.
 
     Chunks that the TMA unit loads take as long as the lines that they touch. A bias and a residual
-    are so predicted to add 5 us to 2048 x 4096 x 4096, 10 to 4096 x 14336 x 4096 and 46 to 8192 x
+    are so predicted to add 5 us to 2048 x 4096 x 4096, 8 to 4096 x 14336 x 4096 and 43 to 8192 x
     8192 x 8192; they added 6, 17 and 63, before the L2 was asked for chunks ahead.
 
     Args:
@@ -108,7 +114,7 @@ def epilogue_us(
     operations, lines, by_threads = epilogue
     share = EPILOGUE_ISSUE_SHARE * min(groups, EPILOGUE_GROUPS)
     issued = share * WARP * target.sm_issues * target.sm_count
-    brought = SM_SHARE * target.rates.sm_load * target.sm_count
+    brought = CHUNK_SHARE * target.rates.sm_load * target.sm_count
     loaded = by_threads / (EPILOGUE_MEMORY_SHARE * target.rates.memory)
     return elements * (operations / issued + lines / brought), elements * loaded
 
@@ -166,19 +172,19 @@ def predicted_us(
     terms = rows * wide * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     along = zip((brought, wide), reversed(params.cluster), touched, strict=True)
-    read = L2_LINE * sum(rows / by * lines for rows, by, lines in along)
+    read = L2_LINE * sum(rows / by * (1 + BEGUN_LINE * (lines - 1)) for rows, by, lines in along)
     step = (
         multiplied,
         ready,
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
-        DEPTH_BYTES * (brought + wide) / (SM_SHARE * target.rates.sm_load),
+        read / (SM_SHARE * target.rates.sm_load),
         LATENCY_US / (params.stages * params.lines),
     )
-    start = START_US + (CLUSTER_US if splits > 1 or params.cluster != (1, 1) else 0.0)
+    start = START_US + (CLUSTER_US if params.cluster != (1, 1) else 0.0)
     summed = rows * params.kept * SUM_BYTES
     joined = JOIN_US + splits * summed / JOIN_RATE if splits > 1 else 0.0
     if parts > 1:
-        joined += summed / SUMS_WRITE_RATE + SUMS_US + parts * summed / SUMS_READ_RATE
+        joined += SUMS_US + parts * summed / SUMS_READ_RATE
     stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
     leaves = rows * columns * written * params.blocks / (WRITE_SHARE * target.rates.memory)
     at_once = 1 if params.ping_pong else params.groups
