@@ -307,7 +307,7 @@ REFUSED = {
         ),
         "sum is not in shared memory",
     ),
-    "two bytes": (lambda: rotating(DataType.Half, "async"), "1 elements of 2 bytes, and st.async stores 4, 8 or 16"),
+    "two bytes": (lambda: rotating(DataType.Half, "async"), "no 4 or 8 bytes"),
     "before the roles' end": (
         lambda: replace(kernel := RoleSum(2).kernel(), body=(*kernel.body, MEET)),
         "statements follow the branch of a role",

@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.matmuls import check, linear, operands
 from warpsmith import DataType, FusionDefinition, knobs
-from warpsmith.kernel.clusters import StoreAsync
-from warpsmith.kernel.traversal import walk
 from warpsmith.schedulers.matmul import applicability, candidates, heuristic
 from warpsmith.schedulers.matmul.params import kept
 from warpsmith.schedulers.matmul.room import Room
@@ -315,18 +313,6 @@ def test_blocks_of_a_cluster_have_parts_of_k(
     assert f"splits={splits}" in said
     places = 1 if once else 2
     assert f"exchange0: {places} stage" in said
-
-
-def test_sums_that_another_block_keeps_are_sent_in_words_of_16_bytes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with_params(monkeypatch, tile=(64, 64, 64), splits=2, stages=2, blocks=4, group=1, chunk=32)
-    x, weight = operands(136, 104, 136, seed=9)
-    fd = linear()
-    with knobs.scope(device="sim"):
-        (launch,) = fd._ready(False).plan_for([x, weight]).launches
-    sent = [s for s in walk(launch.compiled.kernel.body) if isinstance(s, StoreAsync)]
-    assert {each.bytes for each in sent} == {16}
 
 
 def test_sums_of_one_tile_leave_room_for_stages() -> None:

@@ -86,15 +86,12 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             place = f"{_place(source, index, value)}, {value(statement.rank)}"
             return [f"{value.place(target, to)} = ws_remote_load({place});"]
         case StoreAsync(buffer=buffer, index=index, value=stored, rank=rank):
-            size, count = buffer.dtype.size, statement.count
-            if (size, count) not in ((4, 1), (8, 1), (4, 2), (4, 4)):
-                what = f"{count} elements of {size} bytes"
-                raise InternalError(f"{buffer.name} has {what}, and st.async stores 4, 8 or 16")
+            if statement.bytes not in (4, 8):
+                raise InternalError(f"{buffer.name} has elements of no 4 or 8 bytes for st.async")
             value.pieces |= {"remote_async", "barrier"}
             place = f"{_place(buffer, index, value)}, {value(rank)}"
             barrier = _place(statement.barrier, statement.stage, value)
-            values = ", ".join(map(value, (stored, *statement.more)))
-            return [f"ws_remote_store_async({place}, {values}, {barrier});"]
+            return [f"ws_remote_store_async({place}, {value(stored)}, {barrier});"]
         case ArriveRemote(barrier=barrier, stage=stage, ranks=ranks):
             value.pieces.add("remote_barrier")
             place, as_ = _place(barrier, stage, value), _READERS[statement.of_readers]

@@ -143,30 +143,21 @@ class StoreAsync(Statement):
 
     Buffer and barrier are those of the block with that rank. There, whoever waits for the phase
     sees the value, once the bytes were expected.
-
-    Attributes:
-        more: values of the elements behind that one, which go with it; 16 bytes at most.
     """
 
-    words = "{buffer} of block {rank} = {value}{more:, %}, counted at {barrier}"
+    words = "{buffer} of block {rank} = {value}, counted at {barrier}"
 
-    buffer: Buffer = field(metadata=touches(_SEND, "index", "count"))
+    buffer: Buffer = field(metadata=touches(_SEND, "index"))
     index: Expr = field(metadata=expression())
     value: Expr = field(metadata=expression())
     rank: Expr = field(metadata=expression())
     barrier: Buffer = field(metadata=at_barrier(Verb.COUNT, remote=True))
     stage: Expr = field(metadata=expression())
-    more: tuple[Expr, ...] = field(default=(), metadata=expression())
-
-    @property
-    def count(self) -> int:
-        """Elements that it stores."""
-        return 1 + len(self.more)
 
     @property
     def bytes(self) -> int:
-        """That the barrier counts; 4, 8 or 16."""
-        return self.buffer.dtype.size * self.count
+        """That the barrier counts; 4 or 8."""
+        return self.buffer.dtype.size
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ stand around what gives and what combines.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -141,12 +140,6 @@ class Exchange:
         return self.threads.cluster * self._warps
 
     @property
-    def _together(self) -> int:
-        """Elements of 4 bytes that a thread sends at once, of those that one block keeps."""
-        wide = any(buffer.dtype.size != 4 for buffer in self.buffers)
-        return 1 if wide or not self.given else math.gcd(self.elements, 4)
-
-    @property
     def parts(self) -> tuple[Buffer, ...]:
         """What all blocks gave, for each of the buffers, in each block."""
         return tuple(content.buffer for content in self.pipeline.contents)
@@ -177,7 +170,7 @@ class Exchange:
             body = self._each(lambda e: self._stores(e, own))
             return body if threads == blocks else (If(integers.less(own, blocks), body),)
         peer = Symbol("peer", low=0, extent=Const(blocks))
-        stores = self._each(lambda e: self._stores(e, peer), self._together)
+        stores = self._each(lambda e: self._stores(e, peer))
         loop = For(peer, Const(blocks), stores, unroll=True)
         return (loop,) if own == integers.ZERO else (If(integers.less(own, 1), (loop,)),)
 
@@ -189,13 +182,12 @@ class Exchange:
         place = self._place(element, source)
         share = integers.add(integers.mul(to, self.elements), element)
         index = share if self.given else self._at(element)
+        values = (Element(buffer, index) for buffer in self.given or self.buffers)
         at = self.pipeline.full, self._stage
-        stores = []
-        for parts, buffer in zip(self.parts, self.given or self.buffers, strict=True):
-            places = (integers.add(index, number) for number in range(self._together))
-            value, *more = (Element(buffer, each) for each in places)
-            stores.append(StoreAsync(parts, place, value, to, *at, tuple(more)))
-        return tuple(stores)
+        return tuple(
+            StoreAsync(parts, place, value, to, *at)
+            for parts, value in zip(self.parts, values, strict=True)
+        )
 
     def _combined(self) -> tuple[Statement, ...]:
         """The first block's part, then the others' one by one; lanes share them out."""
@@ -229,16 +221,12 @@ class Exchange:
         """Combine one more part with what there is."""
         return Accumulate(self.carry, self.buffers, self._at(element), part)
 
-    def _each(
-        self, made: Callable[[Expr], tuple[Statement, ...]], together: int = 1
-    ) -> tuple[Statement, ...]:
-        """What is done to each element, or to each first one of some that are treated together."""
-        count = self.elements // together
-        if count == 1:
+    def _each(self, made: Callable[[Expr], tuple[Statement, ...]]) -> tuple[Statement, ...]:
+        """What is done to each element."""
+        if self.elements == 1:
             return made(integers.ZERO)
-        symbol = Symbol("e", low=0, extent=Const(count))
-        body = made(integers.mul(symbol, together))
-        return (For(symbol, Const(count), body, unroll=True),)
+        symbol = Symbol("e", low=0, extent=Const(self.elements))
+        return (For(symbol, Const(self.elements), made(symbol), unroll=True),)
 
     def _at(self, element: Expr) -> Expr:
         return integers.add(self.index, element)
@@ -248,16 +236,14 @@ class Exchange:
         return tuple(Element(parts, place) for parts in self.parts)
 
     def _place(self, element: Expr, source: Expr) -> Expr:
-        """Where a part lies: stages, elements, blocks and their warps, threads with results, and
-        elements that are sent together.
+        """Where a part lies: stages, elements, blocks and their warps, threads with results.
 
         Neighbouring threads find theirs in neighbouring banks.
         """
-        kept, together = self._kept(), self._together
-        first, behind = integers.floordiv(element, together), integers.mod(element, together)
-        row = integers.add(integers.mul(first, self._sources), source)
+        kept = self._kept()
+        row = integers.add(integers.mul(element, self._sources), source)
         row = integers.mul(row, *map(self._extent, kept))
-        place = integers.add(integers.mul(integers.add(row, self._linear(kept)), together), behind)
+        place = integers.add(row, self._linear(kept))
         return integers.add(integers.mul(self._stage, self._room), place)
 
     def _number(self) -> Expr:

@@ -83,11 +83,10 @@ class Senders:
                 found[-1][key] = found[-1].get(key, 0) + store.bytes
                 stage = {n.name: 0 for n in store.stage.walk() if isinstance(n, Symbol)}
                 for own in range(self.blocks):
-                    first = evaluate(store.index, known.having({**stage, RANK: own}))
-                    for index in range(first, first + store.count):
-                        if (place := (store.buffer.name, rank, index)) in places:
-                            _refused(f"several parts are sent to element {index}", store)
-                        places.add(place)
+                    index = evaluate(store.index, known.having({**stage, RANK: own}))
+                    if (place := (store.buffer.name, rank, index)) in places:
+                        _refused(f"several parts are sent to element {index}", store)
+                    places.add(place)
         except KeyError as error:
             _refused(f"what is sent depends on {error.args[0]}", sent[0])
         threads = math.prod(self.extents)

@@ -105,23 +105,6 @@ __device__ __forceinline__ void ws_remote_store_async(
                      " [%0], %1, [%2];"
                      :: "r"(place), "r"(ws_bits_of<unsigned>(value)), "r"(at) : "memory");
 }
-template <class T>
-__device__ __forceinline__ void ws_remote_store_async(
-    T* to, int rank, T a, T b, long long* barrier) {
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32"
-                 " [%0], {%1, %2}, [%3];"
-                 :: "r"(ws_remote(to, rank)), "r"(ws_bits_of<unsigned>(a)),
-                    "r"(ws_bits_of<unsigned>(b)), "r"(ws_remote(barrier, rank)) : "memory");
-}
-template <class T>
-__device__ __forceinline__ void ws_remote_store_async(
-    T* to, int rank, T a, T b, T c, T d, long long* barrier) {
-    asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32"
-                 " [%0], {%1, %2, %3, %4}, [%5];"
-                 :: "r"(ws_remote(to, rank)), "r"(ws_bits_of<unsigned>(a)),
-                    "r"(ws_bits_of<unsigned>(b)), "r"(ws_bits_of<unsigned>(c)),
-                    "r"(ws_bits_of<unsigned>(d)), "r"(ws_remote(barrier, rank)) : "memory");
-}
 
 //@ remote_barrier: cluster, barrier
 // Readers tell that what they read may be overwritten. A load is over before an arrival that is
