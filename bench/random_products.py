@@ -22,13 +22,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
 
-from bench.measure import in_processes
+from bench.drawn import drawn_rows
+from bench.measure import Setting, in_processes, setting_here
 from bench.peers import installed
 from bench.products import (
     NAMES,
@@ -45,6 +47,8 @@ from bench.products import (
     ways_of,
     words_of,
 )
+from bench.row import Row as KeptRow
+from bench.row import write_rows
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.ops.scalars import numpy_dtype
@@ -273,6 +277,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=0, help="processes; by default all cores")
     parser.add_argument("--compile-only", metavar="TARGET", help="needs no GPU")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="keep what `bench.readme` shows in this file")
     given = parser.parse_args(arguments)
     started = time.monotonic()
     dtypes = SHORT if given.dtype is None else (given.dtype,)
@@ -295,8 +300,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(line, done[-1])), flush=True)
         if given.json is not None:
             given.json.write_text(json.dumps(done))
+    if given.keep is not None:
+        setting = setting_here("none", quick=True)
+        pairs = zip(made, done, strict=False)
+        rows = (kept(case, found, given.seed, setting) for (case, _, _), found in pairs)
+        write_rows(given.keep, chain.from_iterable(rows))
     print(summary(done))
     return 1 if any(is_bad(row) for rows in done for row in rows) else 0
+
+
+def kept(case: Case, found: Sequence[Row], seed: int, setting: Setting) -> list[KeptRow]:
+    """Times of the choice, of cuBLAS, and of peers."""
+    us = {each["contender"]: each["us"] for each in found if "us" in each}
+    if "chosen" not in us:
+        return []
+    us["cublas"] = found[0]["cublas_us"]
+    size = (*((case.batch,) if case.batch else ()), case.m, case.n, case.k)
+    kind = f"{case.a_fast}{case.b_fast} {case.dtype}"
+    return drawn_rows("product", size, kind, us, "chosen", seed=seed, setting=setting)
 
 
 def said(text: str, dtype: str = "bfloat16") -> Case:
