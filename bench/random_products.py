@@ -21,14 +21,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
 
-from bench.measure import in_processes
+from bench.drawn import drawn_rows
+from bench.measure import Setting, in_processes, setting_here
 from bench.peers import installed
+from bench.product_report import LACKING, is_bad, line, summary
 from bench.products import (
     BUILDERS,
     NAMES,
@@ -39,7 +41,6 @@ from bench.products import (
     Turns,
     Way,
     error_of,
-    failures,
     forced,
     kinds,
     lacking,
@@ -50,6 +51,8 @@ from bench.products import (
     ways_of,
     words_of,
 )
+from bench.row import Row as KeptRow
+from bench.row import write_rows
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.ops.scalars import numpy_dtype
@@ -62,12 +65,6 @@ SHORT = ("bfloat16", "half")
 ODD_LEAST = 256
 LARGEST_WORK, LARGEST_ELEMENTS = 2.0**40, 2**28
 """Of odd cases: the least size; multiplications and elements of a tensor, of all batches."""
-
-LACKING = ", less"
-"""What contenders are called more that are lowered without some passes."""
-WORST = 10
-THIRD = 1 / 3
-"""A ratio to cuBLAS below which a choice fails."""
 
 
 def drawn(seed: int, count: int, dtypes: Sequence[str] = SHORT) -> list[Case]:
@@ -215,67 +212,6 @@ def measured(
     return [row for row in turns.timed(rep_ms) if row["contender"] != PEER]
 
 
-def line(row: Row) -> str:
-    """A row as text."""
-    if "us" not in row:
-        return f"{row['title']}: {row['contender']}: {row['failed']}"
-    predicted = f", {row['predicted']:.1f} predicted, {row['short']}" if "short" in row else ""
-    return (
-        f"{row['title']}: {row['contender']} {row['us']:.1f} us, cuBLAS {row['cublas_us']:.1f}, "
-        f"{row['ratio']:.3f}{predicted}"
-    )
-
-
-def summary(cases: Sequence[Sequence[Row]]) -> str:
-    """What each contender comes to, the choice's worst sizes, and what it loses."""
-    rows = [row for each in cases for row in each]
-    lines = []
-    for name in ("chosen", *PEERS):
-        ratios = sorted(r["ratio"] for r in rows if r["contender"] == name and "ratio" in r)
-        if ratios:
-            mean = geometric_mean(ratios)
-            tenth = ratios[len(ratios) // 10]
-            lines.append(
-                f"{name}: {len(ratios)} sizes, geometric mean {mean:.3f} of cuBLAS, a tenth below "
-                f"{tenth:.3f}, least {ratios[0]:.3f}"
-            )
-    chosen = [row for row in rows if row["contender"] == "chosen" and "ratio" in row]
-    lines += [f"  {line(row)}" for row in sorted(chosen, key=lambda r: float(r["ratio"]))[:WORST]]
-    lost, best = [], []
-    for each in cases:
-        timed = [r for r in each if "us" in r and "short" in r and LACKING not in r["contender"]]
-        if len(timed) > 1 and timed[0]["contender"] == "chosen":
-            least = min(row["us"] for row in timed)
-            lost.append(timed[0]["us"] / least)
-            best.append(timed[0]["cublas_us"] / least)
-    if lost:
-        regret, of_best = map(geometric_mean, (lost, best))
-        lines.append(
-            f"of those timed the choice takes {regret:.3f} x the best one's time, at worst "
-            f"{max(lost):.3f} x; the best reach {of_best:.3f} of cuBLAS"
-        )
-    took = {(row["title"], row["contender"]): row["us"] for row in rows if "us" in row}
-    times = [
-        us / took[title, name.removesuffix(LACKING)]
-        for (title, name), us in took.items()
-        if name.endswith(LACKING) and (title, name.removesuffix(LACKING)) in took
-    ]
-    if times:
-        lines.append(
-            f"without these passes {len(times)} kernels take {geometric_mean(times):.3f} x as "
-            f"long, from {min(times):.3f} to {max(times):.3f}"
-        )
-    failed = failures(rows)
-    return "\n".join([*lines, f"{len(failed)} failed or wrong", *map(line, failed)])
-
-
-def is_bad(row: Row) -> bool:
-    """Whether a kernel of ours failed or was wrong, or the choice took 3 times cuBLAS's time."""
-    if "short" not in row:
-        return False
-    return "failed" in row or (row["contender"] == "chosen" and row["ratio"] < THIRD)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all; 1 where one `is_bad`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -298,6 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=0, help="processes; by default all cores")
     parser.add_argument("--compile-only", metavar="TARGET", help="needs no GPU")
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="keep what `bench.readme` shows in this file")
     given = parser.parse_args(arguments)
     started = time.monotonic()
     dtypes = SHORT if given.dtype is None else (given.dtype,)
@@ -322,8 +259,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(map(line, done[-1])), flush=True)
         if given.json is not None:
             given.json.write_text(json.dumps(done))
+    if given.keep is not None:
+        setting = setting_here("none", quick=True)
+        pairs = zip(made, done, strict=False)
+        rows = (kept(case, found, given.seed, setting) for (case, _, _), found in pairs)
+        write_rows(given.keep, chain.from_iterable(rows))
     print(summary(done))
     return 1 if any(is_bad(row) for rows in done for row in rows) else 0
+
+
+def kept(case: Case, found: Sequence[Row], seed: int, setting: Setting) -> list[KeptRow]:
+    """Times of the choice, of cuBLAS, and of peers."""
+    names = ("chosen", *PEERS)
+    us = {each["contender"]: each["us"] for each in found if "us" in each}
+    us = {name: us[name] for name in names if name in us}
+    if "chosen" not in us:
+        return []
+    us["cublas"] = found[0]["cublas_us"]
+    size = (*((case.batch,) if case.batch else ()), case.m, case.n, case.k)
+    kind = f"{case.a_fast}{case.b_fast} {case.dtype}"
+    return drawn_rows("product", size, kind, us, "chosen", seed=seed, setting=setting)
 
 
 def _target() -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench import lengths
+from bench import drawn, lengths
 from bench.peers import OWN
 from bench.row import Row, read_rows
 from bench.run import SUITES
@@ -44,6 +44,12 @@ def measured(directory: Path) -> list[Row]:
 
 
 def readme_table(directory: Path) -> str:
+    """Markdown: each problem at sizes that a seed said; at the usual ones, until such rows exist."""
+    rows = [row for suite in drawn.SUITES for row in _rows(directory, suite)]
+    return drawn.table(rows) if rows else usual_table(directory)
+
+
+def usual_table(directory: Path) -> str:
     """Markdown: each problem's share of the ceiling over the usual sizes of both types."""
     apart = {*OWN, *lengths.SIZES}
     rows = [row for row in measured(directory) if row.pct_ceiling and row.suite not in apart]

@@ -11,6 +11,9 @@ from typing import Any
 
 from warpsmith.errors import ArgumentError
 
+OPTIONAL = ("error", "limit_us", "seed")
+"""What files only have where there is any."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -31,6 +34,7 @@ class Row:
         date: day of the measurement, ISO.
         error: why there is no time, in one line.
         limit_us: the most that `us` may be; None where nothing is promised.
+        seed: what said the size; None where somebody chose it.
     """
 
     suite: str
@@ -47,13 +51,14 @@ class Row:
     date: str
     error: str | None = None
     limit_us: float | None = None
+    seed: int | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """The row as JSON has it; `error` and `limit_us` only where there is one."""
+        """The row as JSON has it; `error`, `limit_us` and `seed` only where there is one."""
         content = asdict(self)
         content["shape"] = list(self.shape)
         content["versions"] = dict(self.versions)
-        for name in ("error", "limit_us"):
+        for name in OPTIONAL:
             if content[name] is None:
                 del content[name]
         return content
@@ -62,7 +67,7 @@ class Row:
     def from_json(cls, content: dict[str, Any]) -> Row:
         """The inverse of `as_json`. Raises ArgumentError for what is no row."""
         known = {declared.name for declared in fields(cls)}
-        needed = known - {"ceiling_us", "pct_ceiling", "rel_err", "error", "limit_us"}
+        needed = known - {"ceiling_us", "pct_ceiling", "rel_err", *OPTIONAL}
         wrong = sorted(set(content) - known) or sorted(needed - set(content))
         if wrong:
             raise ArgumentError(f"not a row of a benchmark: {wrong[0]!r} is unknown or missing")

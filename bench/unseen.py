@@ -35,8 +35,11 @@ from bench import (
     norms,
     residual_backward,
 )
+from bench.drawn import drawn_rows
+from bench.measure import Setting
 from bench.peers import chosen, contenders
 from bench.problem import Builder, Problem, outputs_of, planned
+from bench.row import Row, write_rows
 from bench.row_shapes import Planned, considered, forced, plan
 from warpsmith.engine.places import call_target
 from warpsmith.errors import ArgumentError, DeviceError
@@ -94,6 +97,12 @@ class Timed:
     errors: dict[str, str]
     work: dict[str, Any] = field(default_factory=dict)
     shapes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def kept(self, seed: int, setting: Setting) -> list[Row]:
+        """What `bench.readme` shows of it."""
+        size = self.problem, self.shape, self.dtype
+        ours, ceiling = CHOSEN, self.ceiling_us
+        return drawn_rows(*size, self.us, ours, seed=seed, setting=setting, ceiling_us=ceiling)
 
     @property
     def share(self) -> float:
@@ -253,6 +262,7 @@ def run(
     rep_ms: float = 6.0,
     jobs: int = 0,
     json_path: Path | None = None,
+    keep: Path | None = None,
 ) -> list[str]:
     """Compile and time problems for so many minutes; the lines of a report.
 
@@ -262,11 +272,12 @@ def run(
         peers: who takes part, as `bench.peers.chosen` takes it.
         rep_ms: of runs of each contender.
         jobs: processes that compile; as many as there are processors by default.
-        json_path: a file for the rows.
+        json_path: a file for the rows, with all that was timed.
+        keep: a file for what `bench.readme` shows of them.
 
     Raises ArgumentError for unknown names, DeviceError where there is no GPU.
     """
-    from bench.measure import gpu_name
+    from bench.measure import setting_here
 
     suites = tuple(suites) or tuple(FAMILIES)
     for suite in suites:
@@ -277,7 +288,8 @@ def run(
     chosen(peers)
     started = time.monotonic()
     rows: list[Timed] = []
-    if gpu_name() == "none":
+    setting = setting_here(peers, quick=True)
+    if setting.gpu == "none":
         raise DeviceError(
             "sizes that a seed says are timed on a GPU, and there is none",
             code="WS0345",
@@ -298,9 +310,11 @@ def run(
         rows += [] if row is None else [row]
         if json_path:
             json_path.write_text(json.dumps([asdict(row) for row in rows]))
+        if keep:
+            write_rows(keep, (one for each in rows for one in each.kept(seed, setting)))
     pool.shutdown(wait=False, cancel_futures=True)
     spent = time.monotonic() - started
-    return [f"{gpu_name()}, seed {seed}, {len(rows)} problems in {spent:.0f} s", *report(rows)]
+    return [f"{setting.gpu}, seed {seed}, {len(rows)} problems in {spent:.0f} s", *report(rows)]
 
 
 def main() -> int:
@@ -312,6 +326,7 @@ def main() -> int:
     parser.add_argument("--peers", default="none", help="as of `warpsmith bench`")
     parser.add_argument("--rep", type=float, default=6.0, help="ms of runs a contender")
     parser.add_argument("--json", type=Path, help="keep the rows in this file")
+    parser.add_argument("--keep", type=Path, help="keep what `bench.readme` shows in this file")
     parser.add_argument("--jobs", type=int, default=0, help="processes that compile")
     asked = parser.parse_args()
     lines = run(
@@ -323,6 +338,7 @@ def main() -> int:
         rep_ms=asked.rep,
         jobs=asked.jobs,
         json_path=asked.json,
+        keep=asked.keep,
     )
     print("\n".join(lines), flush=True)
     return 0 if len(lines) > 1 else 1

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import random_products as bench
+from bench.product_report import is_bad, summary
 from bench.products import Case
 from warpsmith import knobs
 
@@ -79,16 +80,16 @@ def row(contender: str, us: float, cublas: float, **more: Any) -> dict[str, Any]
 
 
 def test_what_is_bad() -> None:
-    assert not bench.is_bad(row("chosen", 10.0, 9.0))
-    assert bench.is_bad(row("chosen", 30.0, 9.0))
-    assert not bench.is_bad(row("quack", 30.0, 9.0))
-    assert bench.is_bad({"contender": "next 1", "short": "B", "failed": "wrong: 9"})
+    assert not is_bad(row("chosen", 10.0, 9.0))
+    assert is_bad(row("chosen", 30.0, 9.0))
+    assert not is_bad(row("quack", 30.0, 9.0))
+    assert is_bad({"contender": "next 1", "short": "B", "failed": "wrong: 9"})
 
 
 def test_what_all_sizes_come_to() -> None:
     wrong = {"title": "w", "contender": "next 1", "short": "B", "failed": "wrong: 9"}
     first = [row("chosen", 12.0, 9.0), row("next 1", 10.0, 9.0), row("quack", 18.0, 9.0)]
-    told = bench.summary([first, [row("chosen", 10.0, 12.0), wrong]]).splitlines()
+    told = summary([first, [row("chosen", 10.0, 12.0), wrong]]).splitlines()
     assert told[0] == (
         "chosen: 2 sizes, geometric mean 0.949 of cuBLAS, a tenth below 0.750, least 0.750"
     )
