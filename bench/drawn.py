@@ -1,8 +1,7 @@
 """What was reached at sizes that a seed said: rows that are kept, and the README's table of them.
 
-`python -m bench.unseen --seed 7 --peers nvfuser --keep docs/benchmarks/unseen.json` and
-`python -m bench.random_products --seed 7 --keep docs/benchmarks/unseen_products.json` measure,
-`python -m bench.readme` writes the table.
+`python -m bench.unseen` and `python -m bench.random_products` keep them with `--keep`, in files of
+the names in `SUITES` beside other rows of benchmarks; `python -m bench.readme` writes the table.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def measured(directory: Path) -> list[Row]:
 
 
 def readme_table(directory: Path) -> str:
-    """Markdown: each problem at sizes that a seed said; at the usual ones, until such rows exist."""
+    """Markdown: each problem at sizes that a seed said; at the usual ones until there are any."""
     rows = [row for suite in drawn.SUITES for row in _rows(directory, suite)]
     return drawn.table(rows) if rows else usual_table(directory)
 
