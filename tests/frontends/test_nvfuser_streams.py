@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, ParallelType
 
 
@@ -73,6 +74,81 @@ def test_batches() -> None:
         (found,) = fd.execute([left, right])
     torch.testing.assert_close(found, left @ right)
     assert [shapes[0][0] for shapes in products.seen] == [2, 2, 1]
+
+
+def test_one_matrix_for_all_batches_is_taken_whole() -> None:
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([first, -1, -1], True) for first in (1, -1))
+        made = fd.ops.matmul(a, b)
+        fd.add_output(made)
+        _on_streams(made, 0, 2)
+    left, right = torch.randn(1, 5, 4), torch.randn(3, 4, 6)
+    (found,) = fd.execute([left, right])
+    torch.testing.assert_close(found, left @ right)
+
+
+@pytest.mark.parametrize("kind", [DataType.Float, DataType.BFloat16])
+@pytest.mark.parametrize("wanted", [DataType.Float, DataType.BFloat16, DataType.Half])
+def test_casts_of_products(kind: DataType, wanted: DataType) -> None:
+    types = {
+        DataType.Float: torch.float32,
+        DataType.BFloat16: torch.bfloat16,
+        DataType.Half: torch.float16,
+    }
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True, kind) for _ in range(2))
+        made = fd.ops.matmul(a, b)
+        fd.add_output(fd.ops.cast(made, wanted))
+        _on_streams(made, 0, 2)
+    left, right = (torch.randn(shape, dtype=types[kind]) for shape in ((5, 4), (4, 7)))
+    (found,) = fd.execute([left, right])
+    assert torch.equal(found, (left @ right).to(types[wanted]))
+
+
+def test_a_product_that_is_written_into_an_operand() -> None:
+    """Whose rows are all read before they change."""
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        made = fd.ops.matmul(a, b)
+        fd.add_output(made, b)
+        _on_streams(made, 0, 2)
+    left, right = torch.randn(4, 4), torch.randn(4, 4)
+    wanted = left @ right
+    fd.execute([left, right])
+    torch.testing.assert_close(right, wanted)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 3, 0)])
+def test_products_of_nothing(shape: tuple[int, int, int], axis: int) -> None:
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        made = fd.ops.matmul(a, b)
+        fd.add_output(made)
+        _on_streams(made, axis, 3)
+    rows, terms, columns = shape
+    (found,) = fd.execute([torch.ones(rows, terms), torch.ones(terms, columns)])
+    assert torch.equal(found, torch.zeros(rows, columns))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([torch.ones(4, 5, dtype=torch.double), torch.ones(5, 4)], "Expected input 0.*dtype float"),
+        ([torch.ones(4, 5), torch.ones(4, 4)], "WS0312"),
+        ([torch.ones(4, 5)], "WS0301"),
+        ([torch.ones(5), torch.ones(5, 4)], "WS0305"),
+    ],
+)
+def test_what_was_not_defined_so(given: list[torch.Tensor], said: str) -> None:
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        made = fd.ops.matmul(a, b)
+        fd.add_output(made)
+        _on_streams(made, 0, 2)
+    with pytest.raises(RuntimeError, match=said) as raised:
+        fd.execute(given)
+    assert isinstance(raised.value, WarpsmithError)
 
 
 @pytest.mark.parametrize(

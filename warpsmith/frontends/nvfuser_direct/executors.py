@@ -51,12 +51,13 @@ class FusionExecutorCache:
         given = list(map(_without_gradient, call.passed))
         if not definition.fusion.outputs:
             return self._fusion.returned([], call)  # PyTorch has computed them all
-        if self._fusion.streams.is_used and not self._scheduled:
-            return self._fusion.returned(self._fusion.streams.run(given), call)
-        watching = profiler.active()
+        by_streams = self._fusion.streams.is_used and not self._scheduled
+        watching = None if by_streams else profiler.active()
         begun = 0.0 if watching is None else perf_counter()
         try:
-            if self._scheduled:
+            if by_streams:
+                results = self._fusion.streams.run(given)
+            elif self._scheduled:
                 results = definition.manual_execute(given)
             else:
                 results = definition.execute(

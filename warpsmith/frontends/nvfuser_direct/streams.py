@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from warpsmith.engine.bind import bind
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.frontends.nvfuser_direct.failures import unsupported
 from warpsmith.ir import domains
@@ -62,18 +63,21 @@ class Streams:
         )
 
     def run(self, given: Sequence[Any]) -> list[Any]:
-        """Results of a call, whose pieces overlap on a GPU.
+        """Results of a call, whose pieces overlap on a GPU; what is written into inputs is no
+        result.
 
         Raises:
             Unsupported: WS0190 for anything but products whose rows, columns or batches are cut.
+            ArgumentError: for what was not defined so.
         """
         assert self._cut is not None
         program = self._definition.fusion
         places = _places(program, self._cut)
+        bind(program, given)
         sizes = ScalarEvaluator(symbols_of_call(zip(program.inputs, given, strict=True)))
         results = [_empty(output.value, sizes, given) for output in program.outputs]
         whole = sizes.integer(self._cut.axis.extent)
-        step = sizes.integer(self._cut.inner.extent)
+        step = max(1, sizes.integer(self._cut.inner.extent))
         for number, first in enumerate(range(0, whole, step)):
             count = min(step, whole - first)
             with _stream(number, results):
@@ -84,7 +88,7 @@ class Streams:
                     for tensor, value in _tensors(program, given, results)
                 }
                 _multiply(program, values)
-        return results
+        return _returned(program, given, results)
 
 
 def _tensors(
@@ -97,8 +101,20 @@ def _tensors(
         yield output.value, value
 
 
+def _returned(program: Any, given: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    """The results that are not written into an input, as the others are here."""
+    passed = dict(zip(program.inputs, given, strict=True))
+    returned = []
+    for output, value in zip(program.outputs, results, strict=True):
+        if output.alias_of is None:
+            returned.append(value)
+        else:
+            passed[output.alias_of].copy_(value)
+    return returned
+
+
 def _places(program: Any, cut: Split) -> dict[TensorView, int]:
-    """Which dimension of each tensor is cut."""
+    """Which dimension of each tensor is cut; one that is broadcast there is taken whole."""
     groups = DomainMap(program, through_inputs=True)
     wanted = groups.group(cut.axis)
     for operation in program.operations:
@@ -115,7 +131,7 @@ def _places(program: Any, cut: Split) -> dict[TensorView, int]:
         tensor: dim
         for tensor in program.tensors
         for dim, axis in enumerate(tensor.shape_axes)
-        if groups.group(axis) == wanted
+        if groups.group(axis) == wanted and not axis.is_broadcast
     }
 
 
@@ -137,9 +153,7 @@ def _empty(tensor: TensorView, sizes: ScalarEvaluator, given: Sequence[Any]) -> 
     device = next(value.device for value in given if hasattr(value, "device"))
     shape = [sizes.integer(axis.extent) for axis in tensor.shape_axes]
     order = tensor.memory_order()
-    made = torch.empty(
-        [shape[d] for d in order], dtype=arrays.torch_dtypes()[tensor.dtype.value], device=device
-    )
+    made = torch.empty([shape[d] for d in order], dtype=_torch_type(tensor), device=device)
     return made.permute([order.index(d) for d in range(len(order))])
 
 
@@ -160,11 +174,20 @@ def _stream(number: int, results: Sequence[Any]) -> Iterator[None]:
 
 
 def _multiply(program: Any, values: dict[TensorView, Any]) -> None:
-    """The products of a piece, into what there is for results."""
+    """The products of a piece and their casts, into what there is for results.
+
+    PyTorch gives a product its operands' type; what is cast is that.
+    """
     import torch
 
     for operation in program.operations:
+        into = values.get(operation.output)
         if not isinstance(operation, Matmul):
+            made = values[operation.inputs[0]]
+            if into is None:
+                values[operation.output] = made.to(_torch_type(operation.output))
+            elif into is not made:
+                into.copy_(made)
             continue
         a, b = (
             values[tensor].permute(sorted(range(len(axes)), key=axes.__getitem__))
@@ -172,14 +195,15 @@ def _multiply(program: Any, values: dict[TensorView, Any]) -> None:
         )
         last = b.ndim - 1
         b = b.movedim(last, last - 1)  # its columns stood before what is summed
+        multiply = torch.mm if a.ndim == b.ndim == 2 else torch.matmul
         rounded = _rounded(program, operation)
         into = values.get(rounded)
-        multiply = torch.mm if a.ndim == b.ndim == 2 else torch.matmul
-        values[rounded] = multiply(a, b) if into is None else multiply(a, b, out=into)
+        made = multiply(a, b) if into is None else multiply(a, b, out=into)
+        values |= {operation.output: made, rounded: made}
 
 
 def _rounded(program: Any, product: Matmul) -> TensorView:
-    """The product in its operands' type, which PyTorch gives it."""
+    """The product in its operands' type."""
     for operation in program.operations:
         casts = _is_cast_of_product(operation) and operation.inputs[0] is product.output
         (made,) = operation.outputs
@@ -187,3 +211,7 @@ def _rounded(program: Any, product: Matmul) -> TensorView:
             assert isinstance(made, TensorView)
             return made
     return product.output
+
+
+def _torch_type(tensor: TensorView) -> Any:
+    return arrays.torch_dtypes()[tensor.dtype.value]
