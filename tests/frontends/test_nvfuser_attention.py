@@ -187,3 +187,47 @@ def test_attention_lies_in_memory_as_its_query() -> None:
     wanted = scaled_dot_product_attention(*given)
     torch.testing.assert_close(result, wanted)
     assert result.stride() == given[0].stride()
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    "sizes", [(0, 3, 5, 7, 8), (2, 0, 5, 7, 8), (2, 3, 0, 7, 8), (2, 3, 5, 0, 8), (2, 3, 5, 7, 0)]
+)
+def test_attention_of_nothing(sizes: tuple[int, ...]) -> None:
+    """PyTorch's kernels for CPUs divide by numbers of batches and heads."""
+    batch, heads, rows, others, columns = sizes
+    with FusionDefinition() as fd:
+        q, k, v, upstream = _inputs(fd, 4)
+        zero, whole = (fd.define_scalar(x, dtype=DataType.Double) for x in (0.0, 1.0))
+        no = fd.define_scalar(False, dtype=DataType.Bool)
+        made, total, *state = fd.ops.sdpfa_fwd(q, k, v, None, None, zero, no, whole)
+        given = upstream, q, k, v, made, total, zero, no, *state, whole
+        for each in (made, *fd.ops.sdpfa_bwd(*given)):
+            fd.add_output(each)
+    query, gradient = (_narrow(batch, heads, rows, n) for n in (columns, 4))
+    key, value = (_narrow(batch, heads, others, n) for n in (columns, 4))
+    found = fd.execute([query, key, value, gradient])
+    leaves = q, k, v = [each.float().requires_grad_() for each in (query, key, value)]
+    wanted = (q @ k.mT).softmax(-1) @ v
+    wanted = wanted, *torch.autograd.grad(wanted, leaves, gradient.float())
+    for each, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(each.float(), other, rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ((2, 2, 5, 8), "dimension 1 of attention's key is 2, and dimension 1 of its query is 4"),
+        ((1, 4, 5, 8), "dimension 0 of attention's key is 1.*expand what is one"),
+        ((2, 4, 5, 6), "dimension 3 of attention's key is 6, and dimension 3 of its query is 8"),
+        ((2, 4, 3, 8), "dimension 2 of attention's value is 5, and dimension 2 of its key is 3"),
+        ((4, 5, 8), "attention's key has 3 dimensions, and must have 4"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_named(key: tuple[int, ...], said: str) -> None:
+    """PyTorch's kernels for CPUs do not look, and read what lies beyond."""
+    with FusionDefinition() as fd:
+        made, *_ = fd.ops.sdpfa_fwd(*_inputs(fd, 3))
+        fd.add_output(made)
+    with pytest.raises(RuntimeError, match=f"WS0194.*{said}"):
+        fd.execute([_narrow(2, 4, 5, 8), _narrow(*key), _narrow(2, 4, 5, 8)])

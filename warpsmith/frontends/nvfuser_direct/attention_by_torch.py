@@ -1,18 +1,25 @@
 """Attention and its gradients by PyTorch's kernels.
 
 Of tensors of 16 bits `[batch, heads, rows, columns]`; numbers of columns that are no multiples of 8
-are filled with zeros, since its kernels for GPUs take none.
+are filled with zeros, since its kernels for GPUs take none. Nor do those for CPUs look at sizes, or
+take tensors without elements.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from warpsmith.frontends.nvfuser_direct.failures import Refused
+
 Order = Sequence[int] | None
 """Ranks of a tensor's dimensions in memory, 0 for the fastest; None where the last one is."""
+
+_ROWS = {"query": "NHLE", "key": "NHSE", "value": "NHSV"}
+_RESULTS = {"output's gradient": "NHLV", "output": "NHLV", "logarithm of the sums": "NHL"}
+"""Dimensions of what is passed: those of one letter are equal."""
 
 
 def forward(
@@ -22,10 +29,11 @@ def forward(
     import torch
 
     scale = _scale(query, scale)
-    if not query.is_cuda and dropped:
-        seed = int(torch.randint(0, 2**62, (1,)).item())
+    _check(_ROWS, query, key, value)
+    if _is_by_products(dropped, query, key, value):
+        seed = int(torch.randint(0, 2**62, (1,)).item()) if dropped else 0
         made, total = _in_full(query, key, value, dropped, is_causal, scale, seed)
-        state = torch.tensor([seed, 0]), torch.tensor(0)
+        state = (torch.tensor(each, device=query.device) for each in ([seed, 0], 0))
     elif not query.is_cuda:
         made, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             *_even(1, query, key, value), 0.0, is_causal, scale=scale
@@ -50,6 +58,7 @@ def with_scores(
     if mask is not None:
         added = added + torch.where(mask, 0.0, -math.inf).to(added.dtype)
     added = added.to(query.dtype)
+    _check(_ROWS, query, key, value)
     if is_causal:
         rows, columns = query.shape[-2], key.shape[-2]
         above = torch.ones(rows, columns, dtype=torch.bool, device=query.device).triu(1)
@@ -78,10 +87,11 @@ def backward(
     import torch
 
     scale = _scale(query, scale)
-    if not query.is_cuda and dropped:
+    _check(_ROWS | _RESULTS, query, key, value, gradient, output, total)
+    if _is_by_products(dropped, query, key, value):
         leaves = q, k, v = [each.detach().requires_grad_() for each in (query, key, value)]
         with torch.enable_grad():
-            again, _ = _in_full(q, k, v, dropped, is_causal, scale, int(seed[0]))
+            again, _ = _in_full(q, k, v, dropped, is_causal, scale, int(seed[0]) if dropped else 0)
         made = torch.autograd.grad(again, leaves, gradient)
     elif not query.is_cuda:
         given = _even(1, gradient, query, key, value, output)
@@ -99,8 +109,36 @@ def backward(
     return tuple(laid(each[..., : of.shape[-1]], order) for each, of, order in wanted)
 
 
+def _check(dimensions: Mapping[str, str], *tensors: Any) -> None:
+    """Refuse tensors whose sizes do not fit each other.
+
+    Raises:
+        Refused: WS0194.
+    """
+    known: dict[str, tuple[int, str]] = {}
+    for (name, letters), tensor in zip(dimensions.items(), tensors, strict=True):
+        if tensor.ndim != len(letters):
+            raise Refused(
+                f"attention's {name} has {tensor.ndim} dimensions, and must have {len(letters)}",
+                remedy="reshape it",
+            )
+        for dim, (letter, size) in enumerate(zip(letters, tensor.shape, strict=True)):
+            there, where = known.setdefault(letter, (size, f"dimension {dim} of its {name}"))
+            if there != size:
+                raise Refused(
+                    f"dimension {dim} of attention's {name} is {size}, and {where} is {there}; "
+                    "they must be equal",
+                    remedy="expand what is one for several batches or heads",
+                )
+
+
+def _is_by_products(dropped: float, *tensors: Any) -> bool:
+    """Whether PyTorch has no kernel: none drops on the CPU, and none is for nothing."""
+    return bool(dropped and not tensors[0].is_cuda) or any(each.numel() == 0 for each in tensors)
+
+
 def _scale(query: Any, scale: Any) -> float:
-    return 1 / math.sqrt(query.shape[-1]) if scale is None else float(scale)
+    return 1 / math.sqrt(max(1, query.shape[-1])) if scale is None else float(scale)
 
 
 def _even(multiple: int, *tensors: Any) -> list[Any]:
@@ -119,15 +157,15 @@ def _even(multiple: int, *tensors: Any) -> list[Any]:
 def _in_full(
     query: Any, key: Any, value: Any, dropped: float, is_causal: bool, scale: float, seed: int
 ) -> tuple[Any, Any]:
-    """Attention by products, of which a share of the weights is dropped, on the CPU."""
+    """Attention by products, of which a share of the weights is dropped."""
     import torch
 
     scores = query.float() @ key.float().transpose(-1, -2) * scale
     if is_causal:
-        above = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        above = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(above, -math.inf)
     kept = torch.rand(scores.shape, generator=torch.Generator().manual_seed(seed)) >= dropped
-    weights = scores.softmax(-1) * kept / (1 - dropped)
+    weights = scores.softmax(-1) * kept.to(scores.device) / (1 - dropped)
     return (weights @ value.float()).to(value.dtype), scores.logsumexp(-1)
 
 
