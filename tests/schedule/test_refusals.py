@@ -204,6 +204,17 @@ def test_loops_that_join_what_is_kept_and_what_was_reduced() -> None:
         propagate.transform_like(x, [p.fusion.outputs[1].value])
 
 
+@pytest.mark.parametrize("dims", [[0], [1]])
+def test_loops_that_join_what_is_kept_and_what_is_reduced(dims: list[int]) -> None:
+    """All elements would have been reduced, to one."""
+    p = Program()
+    x = p.op("neg", p.input(DataType.Float, (4, 6)))
+    p.output(x, p.reduce("sum", x, dims))
+    transforms.merge(x, 0)
+    with pytest.raises(ScheduleError, match="WS0241.*T2 has with one that it reduces; keep"):
+        propagate.transform_like(x)
+
+
 def test_layout_of_registers() -> None:
     p = Program()
     x = p.input(DataType.Float, (4, 6))

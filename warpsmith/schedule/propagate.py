@@ -91,22 +91,27 @@ def _loops_like(
     gone: set[Group],
 ) -> list[IterDomain]:
     """The reference's loops but those over the groups that are `gone`, then the tensor's others."""
-    axes = (*tensor.root, *tensor.logical)
+    axes = [axis for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast]
     own_reductions = {domains.group(a) for a in axes if a.is_reduction}
+    own = dict.fromkeys(map(domains.group, axes), integers.ZERO)
+    kept = {group: index for group, index in own.items() if group not in own_reductions}
     loops: list[IterDomain] = []
     known = {}
     for axis, groups in zip(reference.loop, sources, strict=True):
-        if groups & gone:
-            own = {domains.group(a): integers.ZERO for a in axes if not a.is_broadcast}
-            if not any(map(Derivation(domains, own).reaches, groups - gone)):
-                continue
-            raise ScheduleError(
-                f"{axis!r} of {reference.name} joins a dimension that {tensor.name} has with one "
-                "that was reduced before it",
-                code="WS0241",
-                remedy="keep reduced and kept dimensions in separate loops",
-            )
-        reduces = bool(groups & own_reductions)
+        is_gone, reduces = bool(groups & gone), bool(groups & own_reductions)
+        others = groups - (gone if is_gone else own_reductions)
+        if others and (is_gone or reduces):
+            there = Derivation(domains, own if is_gone else kept)
+            if any(map(there.reaches, others)):
+                which = "was reduced before it" if is_gone else "it reduces"
+                raise ScheduleError(
+                    f"{axis!r} of {reference.name} joins a dimension that {tensor.name} has with "
+                    f"one that {which}",
+                    code="WS0241",
+                    remedy="keep reduced and kept dimensions in separate loops",
+                )
+        if is_gone:
+            continue
         loops.append(axis.clone(IterType.reduction if reduces else IterType.iteration))
         known[domains.group(axis)] = integers.ZERO
     derivation = Derivation(domains, known)
