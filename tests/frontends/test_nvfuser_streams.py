@@ -121,14 +121,18 @@ def test_a_product_that_is_written_into_an_operand() -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("shape", [(0, 4, 3), (4, 0, 3), (4, 3, 0)])
 def test_products_of_nothing(shape: tuple[int, int, int], axis: int) -> None:
+    """And another one beside them, which has elements."""
     with FusionDefinition() as fd:
-        a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
+        a, b, c, d = (fd.define_tensor([-1, -1], True) for _ in range(4))
         made = fd.ops.matmul(a, b)
         fd.add_output(made)
+        fd.add_output(fd.ops.matmul(c, d))
         _on_streams(made, axis, 3)
     rows, terms, columns = shape
-    (found,) = fd.execute([torch.ones(rows, terms), torch.ones(terms, columns)])
+    given = torch.ones(rows, terms), torch.ones(terms, columns), torch.eye(2), torch.eye(2)
+    found, beside = fd.execute(given)
     assert torch.equal(found, torch.zeros(rows, columns))
+    assert torch.equal(beside, torch.eye(2))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def forward(
     if _is_by_products(dropped, query, key, value):
         seed = int(torch.randint(0, 2**62, (1,)).item()) if dropped else 0
         made, total = _in_full(query, key, value, dropped, is_causal, scale, seed)
-        state = (torch.tensor(each, device=query.device) for each in ([seed, 0], 0))
+        state = tuple(torch.tensor(each, device=query.device) for each in ([seed, 0], 0))
     elif not query.is_cuda:
         made, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             *_even(1, query, key, value), 0.0, is_causal, scale=scale

@@ -78,7 +78,7 @@ class Streams:
         results = [_empty(output.value, sizes, given) for output in program.outputs]
         whole = sizes.integer(self._cut.axis.extent)
         step = max(1, sizes.integer(self._cut.inner.extent))
-        for number, first in enumerate(range(0, whole, step)):
+        for number, first in enumerate(range(0, max(1, whole), step)):
             count = min(step, whole - first)
             with _stream(number, results):
                 values = {
