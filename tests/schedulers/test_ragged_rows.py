@@ -93,12 +93,12 @@ def softmax_backward(y: Any, dy: Any) -> Any:
     return (wide * (given - ops.sum(wide * given, [-1], keepdim=True))).to(y.dtype)
 
 
-@pytest.mark.parametrize(("columns", "masked"), [(7144, False), (18600, True), (26264, False)])
+@pytest.mark.parametrize(("columns", "masked"), [(7144, False), (18600, True), (26264, True)])
 def test_rows_forward_are_masked_in_their_last_pass_where_they_would_spill(
     columns: int, masked: bool
 ) -> None:
-    """Softmax's gradient of 18600 columns spilled 400 bytes. Where nothing spills, loads stand in
-    one row, without a branch before the last.
+    """Softmax's gradient of 18600 columns spilled 80 bytes, of 26264 it did 24. Where nothing
+    spills, loads stand in one row, without a branch before the last.
     """
     x = np.empty((1300, columns), NUMPY_DTYPES["bfloat16"])
     compiled = warpsmith.fuse(softmax_backward).lower(x, x).compile()
