@@ -30,7 +30,9 @@ def test_lines_of_the_l2_that_boxes_touch(edge: int) -> None:
 
 
 def test_sums_shared_out_take_as_long_as_predicted() -> None:
-    """Sizes drawn at random and timed on an H200 where blocks of a cluster have parts of k."""
+    """Sizes drawn at random and timed on an H200 where blocks of a cluster have parts of k, as far
+    as such kernels are still offered.
+    """
     problem = Problem(values={}, alignment={}, target=H200)
     ratios = []
     for row in json.loads(ROWS.read_text()):
@@ -40,9 +42,11 @@ def test_sums_shared_out_take_as_long_as_predicted() -> None:
         m, n, k = map(int, sizes.split("x"))
         turned = (fast[0] == "m", fast[1] == "n")
         work = heuristic.Work(m=m, n=n, k=k, turned=turned)
-        found = (p for p in heuristic.candidates(m, n, problem) if shortly(p) == row["how"])
-        ratios.append(math.log(row["us"] / work.predicted(next(found), H200)))
-    assert len(ratios) > 15
+        for params in heuristic.candidates(m, n, problem):
+            if shortly(params) == row["how"]:
+                ratios.append(math.log(row["us"] / work.predicted(params, H200)))
+                break
+    assert len(ratios) > 30
     assert abs(sum(ratios) / len(ratios)) < math.log(1.03)
     assert max(map(abs, ratios)) < math.log(1.3)
 
