@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from warpsmith import knobs
 from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition
-from warpsmith.frontends.nvfuser_direct.attention_by_torch import laid
+from warpsmith.frontends.nvfuser_direct.attention_by_torch import is_by_products, laid
 
 BY_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 GRADIENTS = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -231,3 +232,26 @@ def test_sizes_that_do_not_fit_are_named(key: tuple[int, ...], said: str) -> Non
         fd.add_output(made)
     with pytest.raises(RuntimeError, match=f"WS0194.*{said}"):
         fd.execute([_narrow(2, 4, 5, 8), _narrow(*key), _narrow(2, 4, 5, 8)])
+
+
+def test_on_a_gpu_what_is_causal_is_counted_from_the_first_row_and_key() -> None:
+    """As on the CPU: PyTorch's kernel, asked by itself, counts from the last ones."""
+
+    def on_gpu(rows: int) -> Any:
+        return SimpleNamespace(shape=(2, 3, rows, 8), is_cuda=True, numel=lambda: 48 * rows)
+
+    assert is_by_products(0.0, True, on_gpu(4), on_gpu(6), on_gpu(6))
+    assert not is_by_products(0.0, True, on_gpu(6), on_gpu(6), on_gpu(6))
+    assert not is_by_products(0.1, False, on_gpu(4), on_gpu(6), on_gpu(6))
+
+
+@pytest.mark.parametrize("rows", [4, 9])
+def test_what_is_causal_with_fewer_or_more_rows_than_keys(rows: int) -> None:
+    q, k, v = (torch.randn(1, 2, n, 8, dtype=torch.bfloat16) for n in (rows, 6, 6))
+    with FusionDefinition() as fd, knobs.scope(device="sim"):
+        tensors = [fd.from_pytorch(each) for each in (q, k, v)]
+        made, *_ = fd.ops.sdpfa_fwd(*tensors, None, None, None, fd.define_scalar(True), None)
+        fd.add_output(made)
+        (found,) = fd.execute([q, k, v])
+    expected = scaled_dot_product_attention(q.float(), k.float(), v.float(), is_causal=True)
+    torch.testing.assert_close(found.float(), expected, atol=2e-2, rtol=2e-2)

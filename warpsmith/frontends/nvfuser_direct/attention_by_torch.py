@@ -30,7 +30,7 @@ def forward(
 
     scale = _scale(query, scale)
     _check(_ROWS, query, key, value)
-    if _is_by_products(dropped, query, key, value):
+    if is_by_products(dropped, is_causal, query, key, value):
         seed = int(torch.randint(0, 2**62, (1,)).item()) if dropped else 0
         made, total = _in_full(query, key, value, dropped, is_causal, scale, seed)
         state = tuple(torch.tensor(each, device=query.device) for each in ([seed, 0], 0))
@@ -88,7 +88,7 @@ def backward(
 
     scale = _scale(query, scale)
     _check(_ROWS | _RESULTS, query, key, value, gradient, output, total)
-    if _is_by_products(dropped, query, key, value):
+    if is_by_products(dropped, is_causal, query, key, value):
         leaves = q, k, v = [each.detach().requires_grad_() for each in (query, key, value)]
         with torch.enable_grad():
             again, _ = _in_full(q, k, v, dropped, is_causal, scale, int(seed[0]) if dropped else 0)
@@ -132,9 +132,15 @@ def _check(dimensions: Mapping[str, str], *tensors: Any) -> None:
                 )
 
 
-def _is_by_products(dropped: float, *tensors: Any) -> bool:
-    """Whether PyTorch has no kernel: none drops on the CPU, and none is for nothing."""
-    return bool(dropped and not tensors[0].is_cuda) or any(each.numel() == 0 for each in tensors)
+def is_by_products(dropped: float, is_causal: bool, query: Any, key: Any, value: Any) -> bool:
+    """Whether PyTorch has no kernel: none drops on the CPU, none is for nothing, and where there
+    are not as many rows as keys, the one for GPUs counts what is causal from the last of both.
+    """
+    if any(each.numel() == 0 for each in (query, key, value)):
+        return True
+    if not query.is_cuda:
+        return dropped != 0
+    return is_causal and query.shape[-2] != key.shape[-2]
 
 
 def _scale(query: Any, scale: Any) -> float:
