@@ -224,10 +224,8 @@ class DomainMap:
     def _collect(self, fusion: Program) -> None:
         met: list[IterDomain] = []
         for tensor in fusion.tensors:
-            met += (*tensor.root, *tensor.logical, *tensor.loop, *(tensor.allocation or ()))
-            met += () if tensor.lanes is None else (tensor.lanes,)
+            met += tensor.every_axis
             for transform in tensor.transforms:
-                met += (transform.axis, transform.outer, transform.inner)
                 self._transforms.append(transform)
                 self._derived.update(transform.results)
         self._axes = list(dict.fromkeys(met))

@@ -135,6 +135,14 @@ class TensorView:
         return f"T{self.number}"
 
     @property
+    def every_axis(self) -> tuple[IterDomain, ...]:
+        """Those of all its domains, and of the splits and merges between them; some twice."""
+        lanes = () if self.lanes is None else (self.lanes,)
+        made = (axis for each in self.transforms for axis in (each.axis, each.outer, each.inner))
+        domains = (*self.root, *self.logical, *self.loop, *(self.allocation or ()))
+        return (*domains, *lanes, *made)
+
+    @property
     def shape_axes(self) -> tuple[IterDomain, ...]:
         """Logical axes without reductions: the tensor's dimensions."""
         return tuple([axis for axis in self.logical if axis.kind is not IterType.reduction])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain, MemoryType
+from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.substitution import substitute
@@ -29,30 +29,13 @@ def shared_sizes(fusion: Fusion) -> set[Symbol]:
 def pin(fusion: Fusion, sizes: Mapping[Symbol, int]) -> None:
     """Let sizes be numbers: calls with others are refused."""
     known: dict[Expr, Expr] = {symbol: integers.index(n) for symbol, n in sizes.items()}
-    for axis in _axes(fusion):
+    for axis in dict.fromkeys(axis for tensor in fusion.tensors for axis in tensor.every_axis):
         axis.extent = substitute(axis.extent, known)
     for operation in tuple(fusion.operations):
         values = {each.name: getattr(operation, each.name) for each in fields(operation)}
         changed = {name: _replaced(value, known) for name, value in values.items()}
         if any(changed[name] is not values[name] for name in values):
             fusion.replace(operation, replace(operation, **changed))
-
-
-def _axes(fusion: Fusion) -> Iterator[IterDomain]:
-    """Every axis of the fusion, once."""
-    seen: set[IterDomain] = set()
-    for tensor in fusion.tensors:
-        made = [a for t in tensor.transforms for a in (t.axis, t.outer, t.inner)]
-        for axis in (
-            *tensor.root,
-            *tensor.logical,
-            *tensor.loop,
-            *(tensor.allocation or ()),
-            *made,
-        ):
-            if axis not in seen:
-                seen.add(axis)
-                yield axis
 
 
 def _replaced(value: Any, known: dict[Expr, Expr]) -> Any:

@@ -60,9 +60,7 @@ def with_scores(
     added = added.to(query.dtype)
     _check(_ROWS, query, key, value)
     if is_causal:
-        rows, columns = query.shape[-2], key.shape[-2]
-        above = torch.ones(rows, columns, dtype=torch.bool, device=query.device).triu(1)
-        added = added.masked_fill(above, -math.inf)
+        added = added.masked_fill(_later(query, key), -math.inf)
     made = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, attn_mask=added, scale=scale
     )
@@ -147,6 +145,14 @@ def _scale(query: Any, scale: Any) -> float:
     return 1 / math.sqrt(max(1, query.shape[-1])) if scale is None else float(scale)
 
 
+def _later(query: Any, key: Any) -> Any:
+    """Which keys come after each row, both counted from the first."""
+    import torch
+
+    rows, keys = query.shape[-2], key.shape[-2]
+    return torch.ones(rows, keys, dtype=torch.bool, device=query.device).triu(1)
+
+
 def _even(multiple: int, *tensors: Any) -> list[Any]:
     """Tensors with equally many columns, a multiple of a number; zeros behind those there are."""
     import torch
@@ -168,8 +174,7 @@ def _in_full(
 
     scores = query.float() @ key.float().transpose(-1, -2) * scale
     if is_causal:
-        above = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-        scores = scores.masked_fill(above, -math.inf)
+        scores = scores.masked_fill(_later(query, key), -math.inf)
     kept = torch.rand(scores.shape, generator=torch.Generator().manual_seed(seed)) >= dropped
     weights = scores.softmax(-1) * kept.to(scores.device) / (1 - dropped)
     return (weights @ value.float()).to(value.dtype), scores.logsumexp(-1)

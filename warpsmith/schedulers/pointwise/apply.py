@@ -73,28 +73,16 @@ def _flat(
         sizes = {"vector": params.vector, "width": params.width, "rows": params.unroll}
         divide(output, run, first, **sizes)
         _bind(output, ParallelType.block_y, ParallelType.block_x)
-        _walk(fusion, output, caches, params, run)
-        return
-    merge_all(output, run.start, len(output.loop))
-    if params.ring:
-        _by_tiles(fusion, output, caches, params, run)
-        return
-    split(output, run.start, params.vector)
-    merge_all(output, 0, len(output.loop) - 1)
-    split(output, 0, params.threads)
-    split(output, 0, params.unroll)
-    _bind(output)
-    _walk(fusion, output, caches, params, run)
-
-
-def _walk(
-    fusion: Fusion,
-    output: TensorView,
-    caches: tuple[Cached, ...],
-    params: PointwiseParams,
-    run: InnerRun,
-) -> None:
-    """Give all tensors the output's loops, with all loads before the first use."""
+    else:
+        merge_all(output, run.start, len(output.loop))
+        if params.ring:
+            _by_tiles(fusion, output, caches, params, run)
+            return
+        split(output, run.start, params.vector)
+        merge_all(output, 0, len(output.loop) - 1)
+        split(output, 0, params.threads)
+        split(output, 0, params.unroll)
+        _bind(output)
     transform_like(output)
     parallelize_like(output)
     vectorize(caches, params.vectorized)
