@@ -1,4 +1,4 @@
-"""Rows and images at sizes that chance draws, beside peers and other shapes that were considered.
+"""Rows and images of sizes that chance draws, beside peers and other shapes that were considered.
 
 `python -m bench.unseen --seed 1 --minutes 3 --suite norm_bwd --all 6 --json rows.json`
 
@@ -33,6 +33,7 @@ from bench import (
     instance_norm,
     norm_backward,
     norms,
+    pointwise,
     residual_backward,
 )
 from bench.drawn import drawn_rows
@@ -53,6 +54,7 @@ FAMILIES: Mapping[str, tuple[Callable[..., Problem], ...]] = {
     ),
     "norm_fwd": (norms.layer_norm, norms.rms_norm, norms.residual),
     "softmax": (norms.softmax, norms.log_softmax, norms.softmax_bwd),
+    "pointwise": (pointwise.silu_mul, pointwise.bias_gelu, pointwise.add3),
     images.SUITE: (
         *(batch_norm.batch_norm, batch_norm.batch_norm_bwd),
         *(instance_norm.instance_norm, instance_norm.instance_norm_bwd),
