@@ -1,22 +1,21 @@
-"""Matrix products in CUDA text: right and clean on the simulator, and cheap in machine code."""
+"""Matrix products in CUDA text: what is wrong is found, and machine code is short."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
+from tests.protocol.edits import Change, edited, instead, with_role, without
 from tests.support import plain_products as plain
+from tests.support.lowered_products import SMALL, check_product, pending, product_kernel
 from tests.support.machine_code import machine_lines
-from tests.support.product_kernels import check_product, product_kernel
 from tests.support.role_code import missing_from_ptx
 from tests.support.role_parts import single
 from tests.support.simulating import Contents, reported
-from tests.support.tiled_product import Product
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.products import multiply_piece
@@ -25,7 +24,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Declare, Statement, Synchronize
+from warpsmith.kernel.nodes import For, Statement, Synchronize
 from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
@@ -34,136 +33,70 @@ from warpsmith.kernel.products import (
     Multiply,
     StoreMatrix,
 )
-from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Begin, Cursor, FenceProxy
+from warpsmith.kernel.rings import ArriveByWarp, AwaitCopies, FenceProxy
 from warpsmith.layouts.descriptors import packed_rows
-from warpsmith.lower.passes.derive_scalars import derive_scalars
-from warpsmith.lower.passes.hoist import hoist_indices
-from warpsmith.lower.passes.multiply_divisions import multiply_divisions
-from warpsmith.lower.passes.overlay_shared import overlay_shared
-from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200
 
-SMALL = Product(groups=1, columns=64, stages=3, registers=None)
-WHOLE = Product(registers=(24, 240))
+WHOLE = SMALL | {"tile": (128, 256, 64), "stages": 4}
+"""Tiles of two warp groups, as large as there are."""
 
 
 # --- on the simulator --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("k", [64, 128, 320, 512])
-def test_a_small_tile_is_clean_and_exact(k: int) -> None:
-    check_product(SMALL, 64, 64, k, schedules=4)
+def released(later: int) -> Change:
+    """Stages are released that come so many behind the one whose products are over."""
+    return instead(
+        ArriveByWarp,
+        lambda s: replace(s, stage=integers.mod(integers.add(s.stage, later), SMALL["stages"])),
+    )
 
 
-@pytest.mark.parametrize("registers", [None, (40, 232)])
-def test_two_tiles_a_block_and_sizes_that_are_no_multiples(
-    registers: tuple[int, int] | None,
-) -> None:
-    check_product(replace(SMALL, registers=registers), 100, 40, 136, schedules=8)
-
-
-def test_halves_are_multiplied_too() -> None:
-    check_product(replace(SMALL, dtype=DataType.Half), 64, 64, 128, schedules=2)
-
-
-@pytest.mark.few(5)
-@pytest.mark.parametrize("depth", [16, 32, 64])
-@pytest.mark.parametrize("chunk", [16, 32, 64])
-def test_rows_of_every_swizzle(depth: int, chunk: int) -> None:
-    product = replace(SMALL, stages=2, depth=depth, chunk=chunk)
-    check_product(product, 72, 64, depth + 8, schedules=2)
-
-
-@pytest.mark.parametrize("columns", [16, 144])
-def test_products_of_few_and_of_many_columns(columns: int) -> None:
-    check_product(replace(SMALL, columns=columns, chunk=16), 64, columns, 72, schedules=2)
-
-
-def test_the_whole_tile_is_clean_and_exact() -> None:
-    check_product(WHOLE, 128, 256, 64, schedules=2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("m", "n"), [(256, 256), (200, 264), (64, 520)])
-@pytest.mark.parametrize("k", [64, 136, 512])
-def test_whole_tiles_of_all_sizes(m: int, n: int, k: int) -> None:
-    check_product(WHOLE, m, n, k, schedules=8)
-
-
-def test_passes_of_lowering_keep_it_right() -> None:
-    """Those that rewrite expressions, and those that move statements."""
-
-    def lowered(kernel: Kernel) -> Kernel:
-        for each in (
-            overlay_shared,
-            split_full_passes,
-            multiply_divisions,
-            hoist_indices,
-            derive_scalars,
-        ):
-            kernel = each(kernel)
-        made = [symbol for r in kernel.reciprocals for symbol in (r.magic, r.shift)]
-        made += [symbol for symbol, _ in kernel.derived]
-        assert made, "no pass changes anything"
-        return replace(kernel, scalars=(*kernel.scalars, *made))
-
-    check_product(SMALL, 100, 136, 136, schedules=2, change=lowered)
-
-
-# --- what the simulator finds ------------------------------------------------------------------
-
-RING = SMALL.ring
-USE, BEHIND = (Cursor(f"ring0_{name}", RING.stages) for name in ("use", "behind"))
-LAST_WAIT = AwaitProducts(0, (SMALL.accumulators,))
-assert RING.empty is not None
-RELEASE = ArriveByWarp(RING.empty, BEHIND.stage)
-
-
-def edited(old: Statement, *new: Statement) -> Callable[[Kernel], Kernel]:
-    """Puts other statements in place of one."""
-    return lambda kernel: replace(kernel, body=plain.replaced(kernel.body, old, *new))
-
-
-WRONG = {
-    "no fence": edited(FenceProducts()),
-    "no commit": edited(CommitProducts()),
-    "no wait": edited(AwaitProducts(1)),
-    "a wait for too little": edited(AwaitProducts(1), AwaitProducts(2)),
-    "no last wait": edited(LAST_WAIT),
-    "a last wait for too little": edited(LAST_WAIT, AwaitProducts(1, LAST_WAIT.accumulators)),
-    "releases of other stages": edited(Advance(BEHIND), Advance(BEHIND, 2)),
-    "a release before the wait": lambda kernel: edited(
-        AwaitProducts(1), ArriveByWarp(RING.empty, USE.stage), AwaitProducts(1)
-    )(edited(RELEASE)(kernel)),
-    "no proxy fence": edited(FenceProxy()),
-    "no wait for stores": edited(AwaitCopies(bulk=True)),
+WRONG: dict[str, Change] = {
+    "no fence": without(FenceProducts),
+    "no commit": without(CommitProducts),
+    "no wait": without(AwaitProducts, pending=1),
+    "a wait for too little": pending(1, 2),
+    "no last wait": without(AwaitProducts, pending=0),
+    "a last wait for too little": pending(0, 1),
+    "releases of stages that are multiplied": released(1),
+    "releases of other stages": released(2),
+    "no proxy fence": without(FenceProxy),
+    "no wait for stores": without(AwaitCopies, bulk=True),
 }
+
+
+def test_a_small_tile_is_clean_and_exact() -> None:
+    check_product(product_kernel(**SMALL), 64, 128, 256, schedules=4)
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_the_simulator_finds_what_is_wrong(name: str) -> None:
+    kernel = edited(product_kernel(**SMALL), WRONG[name])
     with pytest.raises(AssertionError, match="findings under 4 schedules"):
-        check_product(SMALL, 64, 128, 256, schedules=4, change=WRONG[name])
+        check_product(kernel, 64, 128, 256, schedules=4)
 
 
-def fenced_at(place: Statement) -> Callable[[Kernel], Kernel]:
-    """The only fence stands behind another statement."""
-    return lambda kernel: edited(place, place, FenceProducts())(edited(FenceProducts())(kernel))
+def fenced_before(kind: type[Statement], **fields: object) -> Kernel:
+    """A product's kernel whose only fence stands before another statement."""
+    bare = edited(product_kernel(**SMALL), without(FenceProducts))
+    return edited(bare, instead(kind, lambda s: (FenceProducts(), s), **fields))
 
 
 def test_one_fence_a_tile_is_enough() -> None:
     """Products of one shape may follow each other; only threads' accesses must be fenced."""
-    once = fenced_at(Declare(SMALL.accumulators))
-    check_product(SMALL, 64, 128, 256, schedules=4, change=once)
+    along_k = fenced_before(For, symbol="compute_i1")
+    check_product(along_k, 64, 128, 256, schedules=4)
 
 
 def test_one_fence_for_all_tiles_is_too_little() -> None:
     """The products of the second tile overwrite what threads read behind the first."""
+    of_tiles = fenced_before(For, symbol="compute_i0")
     with pytest.raises(AssertionError, match="was touched by another instruction and no wgmma"):
-        check_product(SMALL, 64, 128, 256, schedules=4, change=fenced_at(Begin(BEHIND)))
+        check_product(of_tiles, 64, 128, 256, schedules=4)
 
 
 def plain_report(body: plain.Body) -> tuple[str, np.ndarray]:
@@ -204,10 +137,16 @@ def test_nothing_is_superfluous_among_threads(name: str) -> None:
 
 
 @cache
+def text() -> str:
+    kernel = product_kernel(**WHOLE)
+    for role, registers in (("load", 24), ("compute", 240)):
+        kernel = with_role(kernel, role, partial(replace, registers=registers))
+    return cuda_text(kernel, H200)
+
+
+@cache
 def compiled() -> Binary:
-    return compile_source(
-        Source(text=cuda_text(product_kernel(WHOLE), H200), entry="k", arch="sm_90a")
-    )
+    return compile_source(Source(text=text(), entry="k", arch="sm_90a"))
 
 
 @cache
@@ -255,9 +194,8 @@ def test_the_epilogue_stays_in_registers() -> None:
 
 
 def test_the_compiler_keeps_reads_behind_the_wait_that_names_them() -> None:
-    text = cuda_text(product_kernel(WHOLE), H200)
-    assert "ws_await_products<0>();\n      ws_changed(T4);" in text
-    assert "ws_await_products<1>();\n        if (0 < i1)" in text
+    assert "ws_await_products<0>();\n      ws_changed(T2);" in text()
+    assert "ws_await_products<1>();\n        if (0 < compute_i1)" in text()
 
 
 # --- text --------------------------------------------------------------------------------------
@@ -306,10 +244,9 @@ def test_no_piece_is_made_for_anything_else(name: str) -> None:
 
 
 def test_descriptors_are_constants_apart_from_the_stage() -> None:
-    text = cuda_text(product_kernel(WHOLE), H200)
-    a = "ws_matrix<128>(T2, ring0_use_stage * 1024 + block_y * 512 + i2 * 2)"
-    b = "ws_matrix<128>(T3, ring0_use_stage * 2048 + i2 * 2)"
-    assert f"ws_multiply_bfloat16_256(T4, {a}, {b}, 0 < (i1 * 4 + i2));" in text
+    a = "ws_matrix<128>(T5, block_y * 512 + compute_i2 * 2 + ring0_compute_stage * 1024)"
+    b = "ws_matrix<128>(T6, compute_i2 * 2 + ring0_compute_stage * 2048)"
+    assert f"ws_multiply_bfloat16_256(T2, {a}, {b}, 0 < (compute_i1 + compute_i2));" in text()
 
 
 FLOATS, BFLOATS = (

@@ -8,12 +8,11 @@ from functools import cache
 
 import pytest
 
+from tests.support.lowered_products import SMALL, product_kernel
 from tests.support.lowering import lowered
-from tests.support.product_kernels import product_kernel
 from tests.support.role_kernels import storing as storing_by_role
 from tests.support.role_kernels import streaming
 from tests.support.role_reductions import ALL_CASES
-from tests.support.tiled_product import Product
 from tests.support.tiling import Tiling, loading, storing
 from tests.support.tma_code import Issue, Lanes, tma_predicates
 from warpsmith import LoadStoreOpType
@@ -51,7 +50,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "loaded by one of many": lambda: ALL_CASES["loaded by one of many"]().kernel,
     "single roles load": lambda: streaming(how=TMA).kernel,
     "a single role stores": lambda: storing_by_role().kernel,
-    "product": lambda: product_kernel(Product(registers=(24, 240))),
+    "product": lambda: product_kernel(**SMALL | {"tile": (128, 256, 64)}),
 }
 
 

@@ -9,12 +9,11 @@ import pytest
 
 from tests.support import ring_maps as maps
 from tests.support import role_chains as chains
+from tests.support.lowered_products import SMALL, kernels, product_kernel
 from tests.support.lowering import lowered
 from tests.support.ring_loads import Kind, Ring
 from tests.support.role_feeds import Feed
-from tests.support.tiled_product import Product
 from tests.support.tiling import Tiling, storing
-from tests.support.unordered_kernels import unordered_product
 from warpsmith import FusionDefinition, LoadStoreOpType, ParallelType
 from warpsmith.codegen.cuda import printed
 from warpsmith.engine.sync_facts import sync_lines
@@ -31,7 +30,6 @@ from warpsmith.kernel.rings import (
     InitBarriers,
 )
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.order import order
 from warpsmith.targets.hopper import H200
 
@@ -52,13 +50,8 @@ ORDERING = (
 )
 
 
-def product() -> Kernel:
-    made = Product(groups=1, columns=64, depth=32, stages=3, chunk=32, registers=None)
-    return collect_maps(order(unordered_product(made)))
-
-
 KERNELS: dict[str, Callable[[], Kernel]] = {
-    "a product": product,
+    "a product": lambda: product_kernel(**SMALL),
     "a ring by TMA": lambda: lowered(maps.single_dim_1(Ring(Kind.tma, 3, 2))),
     "a ring by cp.async": lambda: lowered(maps.outer_loop(Ring(Kind.cp_async, 4, 2))),
     "a store ring": lambda: lowered(storing(Tiling((8, 16)), stages=3, load=TMA, load_stages=2)),
@@ -92,9 +85,9 @@ def test_every_statement_of_an_edge_has_its_lines(name: str) -> None:
 
 
 def test_a_product_in_words() -> None:
-    lines = sync_lines(product(), H200)
+    lines = sync_lines(product_kernel(**SMALL), H200)
     text = "\n".join(lines)
-    start = lines.index("  edge        T6: read after write, straight on")
+    start = lines.index("  edge        T8: read after write, straight on")
     assert lines[start + 1 : start + 4] == [
         "    first     compute: stmatrix writes (generic)",
         "    then      compute: TMA store reads (async)",
@@ -103,7 +96,7 @@ def test_a_product_in_words() -> None:
     ]
     assert [line.split(maxsplit=2)[2] for line in lines[start + 4 : start + 6]] == [
         "ws_fence_async();",
-        "ws_meet(1, 128);  // T6 is written",
+        "ws_meet(1, 128);  // T8 is written",
     ]
     assert "mbarrier ring0_full: no fence: both by the async proxy" in text
     assert "product group, 1 may be open" in text
@@ -111,7 +104,7 @@ def test_a_product_in_words() -> None:
 
 
 def test_lines_are_those_of_the_text() -> None:
-    kernel = product()
+    kernel = product_kernel(**SMALL)
     text = printed(kernel, H200).named(kernel.name).splitlines()
     quoted = [
         line.split(maxsplit=2) for line in sync_lines(kernel, H200) if line.startswith("    line ")
@@ -121,7 +114,7 @@ def test_lines_are_those_of_the_text() -> None:
 
 
 def test_the_same_is_the_order_of_an_ordered_kernel() -> None:
-    kernel = product()
+    kernel = kernels(**SMALL)["order"]
     assert order(kernel) is kernel
 
 

@@ -12,7 +12,6 @@ from tests.protocol.edits import edited, instead
 from tests.support.cluster_kernels import READY, RowSum, simulate_sum
 from tests.support.cluster_kernels import X as THREAD
 from tests.support.meeting_runs import Mutant, mutants
-from tests.support.unordered_kernels import count
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.clusters import (
@@ -51,6 +50,11 @@ def clean(case: RowSum, kernel: Kernel) -> bool:
     assert report.verdict != "incomplete"
     right = np.array_equal(report.arrays["Y"], case.expected(case.inputs()))
     return report.verdict == "clean" and right
+
+
+def count(kernel: Kernel, kind: type[Statement]) -> int:
+    """Statements of a kind, as they stand in the text."""
+    return sum(isinstance(s, kind) for s in walk(kernel.body))
 
 
 def of_clusters(kernel: Kernel) -> list[Mutant]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.support.lowered_products import kernels
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
@@ -13,12 +11,8 @@ from warpsmith.kernel.tiles import PrefetchMap
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 
 
-def plain(ops: Any, h: Any) -> Any:
-    return h
-
-
 def test_one_thread_asks_for_all_maps_first() -> None:
-    kernel = kernels(plain, tile=(128, 128, 64))["prefetch_maps"]
+    kernel = kernels(tile=(128, 128, 64))["prefetch_maps"]
     first = kernel.body[0]
     assert isinstance(first, If)
     assert first.condition == ELECTED
@@ -29,7 +23,7 @@ def test_one_thread_asks_for_all_maps_first() -> None:
 
 def test_blocks_of_a_cluster_fence_all_memory_at_their_end_alone() -> None:
     """That barriers are ready is known by the fence of their initialization (PTX ISA)."""
-    body = kernels(plain, tile=(128, 128, 64), cluster=(2, 1), blocks=132)["lower_pipelines"].body
+    body = kernels(tile=(128, 128, 64), cluster=(2, 1), blocks=132)["lower_pipelines"].body
     kinds = [type(s) for s in body]
     assert kinds[:3] == [InitBarriers, AnnounceStart, AwaitStart]
     assert kinds.count(SynchronizeCluster) == 1

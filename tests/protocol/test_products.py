@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from tests.protocol.edits import Change, edited, instead, without
 from tests.support import plain_products as plain
-from tests.support.product_kernels import product_kernel
-from tests.support.tiled_product import Product
+from tests.support.lowered_products import SMALL, pending, product_kernel, sizes
 from warpsmith.errors import ProtocolError
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement, Synchronize
+from warpsmith.kernel.nodes import Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Cursor, FenceProxy
 from warpsmith.protocol import check
@@ -32,98 +30,101 @@ from warpsmith.protocol.skeleton import (
 from warpsmith.protocol.states import PENDING
 from warpsmith.targets.hopper import H200
 
-SMALL = Product(groups=1, columns=64, stages=3, registers=None)
-SIZES = {"m": 64, "n": 128, "k": 256}
-RING = SMALL.ring
-USE, BEHIND = (Cursor(f"ring0_{name}", RING.stages) for name in ("use", "behind"))
-LAST = AwaitProducts(0, (SMALL.accumulators,))
-assert RING.empty is not None
-LATE, EARLY = ArriveByWarp(RING.empty, BEHIND.stage), ArriveByWarp(RING.empty, USE.stage)
-
-
-def edited(*edits: tuple[Statement, ...]) -> Kernel:
-    """The small kernel, with the first statement of each edit replaced by the others."""
-    kernel = product_kernel(SMALL)
-    for old, *new in edits:
-        kernel = replace(kernel, body=plain.replaced(kernel.body, old, *new))
-    return kernel
+SIZES = sizes(64, 128, 256)
+ONE = sizes(64, 64, 64)
+"""One tile of the result, in one step along k."""
 
 
 # --- kernels with roles ------------------------------------------------------------------------
 
 
 def test_a_right_kernel_is_proved() -> None:
-    verdict = check(product_kernel(SMALL), SIZES, target=H200)
+    verdict = check(product_kernel(**SMALL), SIZES, target=H200)
     (ring,) = verdict.rings
     assert (ring.full, ring.empty, ring.bytes, ring.fills) == (1, 4, 16384, 8)
 
 
 def test_it_is_proved_for_loops_of_all_lengths() -> None:
-    assert len(check_any_sizes(product_kernel(SMALL), target=H200)) > 6
+    assert len(check_any_sizes(product_kernel(**SMALL), target=H200)) > 6
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_more_groups_and_other_rings_are_proved(groups: int, stages: int) -> None:
-    product = replace(SMALL, groups=groups, stages=stages)
-    assert check(product_kernel(product), SIZES, target=H200).rings[0].empty == 4 * groups
+    kernel = product_kernel(**SMALL | {"tile": (64 * groups, 64, 64), "stages": stages})
+    assert check(kernel, SIZES, target=H200).rings[0].empty == 4 * groups
 
 
 def test_a_large_product_takes_few_steps() -> None:
-    product = Product(blocks=132, registers=(24, 240))
-    verdict = check(product_kernel(product), {"m": 8192, "n": 8192, "k": 8192}, target=H200)
+    kernel = product_kernel(**SMALL | {"tile": (128, 256, 64), "stages": 4, "blocks": 132})
+    verdict = check(kernel, sizes(8192, 8192, 8192), target=H200)
     assert verdict.taken < verdict.steps / 10
 
 
-WRONG = {
-    "a stage is released before its products are awaited": (
-        ((LATE,), (AwaitProducts(1), EARLY, AwaitProducts(1))),
-        "WS0906",
-        r"ring0, T2\[0\] .*filled again while a product that reads it may still be under way",
-    ),
-    "a stage is released one product too early": (
-        ((AwaitProducts(1), AwaitProducts(2)),),
-        "WS0906",
-        "while a product that reads it",
-    ),
-    "no wait at all": (((AwaitProducts(1),),), "WS0906", "while a product that reads it"),
-    "no commit": (((CommitProducts(),),), "WS0906", "while a product that reads it"),
-    "the last wait leaves a product": (
-        ((LAST, AwaitProducts(1)),),
-        "WS0906",
-        "while a product that reads it",
+def released_before(kernel: Kernel) -> Kernel:
+    """Stages are released before their products are awaited."""
+    (ring,) = kernel.pipelines
+    assert ring.empty is not None
+    release = ArriveByWarp(ring.empty, Cursor("ring0_compute", ring.stages).stage)
+    bare = edited(kernel, without(ArriveByWarp))
+    return edited(bare, instead(AwaitProducts, lambda wait: (release, wait), pending=1))
+
+
+READS = "filled again while a product that reads it may still be under way"
+
+WRONG: dict[str, tuple[Change, dict[str, int], str, str]] = {
+    "a stage is released one product too early": (pending(1, 2), SIZES, "WS0906", READS),
+    "no wait at all": (without(AwaitProducts, pending=1), SIZES, "WS0906", READS),
+    "no commit": (without(CommitProducts), SIZES, "WS0906", READS),
+    "the last wait leaves a product": (pending(0, 1), SIZES, "WS0906", READS),
+    "products that nobody awaits": (
+        without(AwaitProducts, pending=0),
+        ONE,
+        "WS0909",
+        "products by tensor cores are not awaited at the end",
     ),
     "stages are read before they are filled": (
-        ((Advance(USE), Advance(USE), Advance(USE)),),
+        instead(Advance, lambda s: (s, s, s), cursor="ring0_compute"),
+        SIZES,
         "WS0901",
         "ring0",
     ),
-    "no fence before the store": (((FenceProxy(),),), "WS0914", "T6.*the TMA unit reads it"),
-    "stores that are not awaited": (((AwaitCopies(bulk=True),),), "WS0909", "are not awaited"),
+    "no fence before the store": (
+        without(FenceProxy),
+        SIZES,
+        "WS0914",
+        "T8.*the TMA unit reads it",
+    ),
+    "stores that are not awaited": (
+        without(AwaitCopies, bulk=True),
+        ONE,
+        "WS0909",
+        "are not awaited",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_kernel_is_refused(name: str) -> None:
-    edits, code, words = WRONG[name]
+    change, sizes, code, words = WRONG[name]
     with pytest.raises(ProtocolError, match=words) as refused:
-        check(edited(*edits), SIZES, target=H200)
+        check(edited(product_kernel(**SMALL), change), sizes, target=H200)
     assert refused.value.code == code
 
 
-def test_products_that_nobody_awaits_are_refused() -> None:
-    """One iteration, so that no stage is filled again."""
-    with pytest.raises(ProtocolError, match="products by tensor cores are not awaited at the end"):
-        check(edited((LAST,)), {"m": 64, "n": 64, "k": 64}, target=H200)
+def test_a_stage_that_is_released_before_its_products_are_awaited_is_refused() -> None:
+    with pytest.raises(ProtocolError, match=rf"WS0906. ring0, T5\[0\] .*{READS}"):
+        check(released_before(product_kernel(**SMALL)), SIZES, target=H200)
 
 
 def test_the_run_is_told() -> None:
+    kernel = edited(product_kernel(**SMALL), without(AwaitProducts, pending=1))
     with pytest.raises(ProtocolError) as refused:
-        check(edited((AwaitProducts(1),)), SIZES, target=H200)
+        check(kernel, SIZES, target=H200)
     run = "\n".join(refused.value.run)
-    assert "compute, warp 0: multiply T3[1]" in run
+    assert "compute, warp 0: multiply T6[1]" in run
     assert "compute, warp 0: commit products by tensor cores" in run
-    assert "load: copy 8192 bytes into T2[0], at ring0.full[0]   <- here" in run
+    assert "load: copy 8192 bytes into T5[0], at ring0.full[0]   <- here" in run
     assert "may be before this: await products by tensor cores but 0 groups" in run
 
 

@@ -1,4 +1,4 @@
-"""A product of the matmul scheduler, as each pass leaves its kernel."""
+"""Products of the matmul scheduler: their kernels, as each pass leaves them, and runs of these."""
 
 from __future__ import annotations
 
@@ -6,19 +6,37 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from tests.protocol.edits import Change, instead
+from tests.support.simulating import Contents, simulated
 from warpsmith import DataType, FusionDefinition
 from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.products import AwaitProducts
 from warpsmith.lower.pipeline import lower
+from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.planner.plan import cut
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
-SIZES = {"T0_size0": 4096, "T0_size1": 4096, "T1_size0": 4096, "T1_size1": 4096}
+SMALL: dict[str, Any] = {"tile": (64, 64, 64), "stages": 3, "chunk": 64, "store_stages": 2}
+SMALL |= {"blocks": 1, "group": 1}
+"""One block of one warp group, which goes round small tiles."""
 
 
-def kernels(behind: Callable[..., Any], **given: Any) -> dict[str, Kernel]:
+def sizes(m: int, n: int, k: int) -> dict[str, int]:
+    """What a call with operands `[m, k]` and `[n, k]` gives the kernel."""
+    return {"T0_size0": m, "T0_size1": k, "T1_size0": n, "T1_size1": k}
+
+
+def alone(ops: Any, product: Any) -> Any:
+    """Nothing behind the product."""
+    return product
+
+
+def kernels(behind: Callable[..., Any] = alone, **given: Any) -> dict[str, Kernel]:
     """The kernel of a product and what is behind it, by the pass that left it so.
 
     Args:
@@ -30,7 +48,7 @@ def kernels(behind: Callable[..., Any], **given: Any) -> dict[str, Kernel]:
         fd.add_output(fd.ops.cast(behind(fd.ops, fd.ops.linear(a, b)), DataType.BFloat16))
     (part,) = cut(fd.fusion, target=H200)
     candidate = select(part.fusion, H200)
-    chosen, _ = candidate.choose(Problem(values=SIZES, alignment={}, target=H200))
+    chosen, _ = candidate.choose(Problem(values=sizes(4096, 4096, 4096), alignment={}, target=H200))
     assert isinstance(chosen, MatmulParams)
     plain: dict[str, Any] = {"parts": 1, "splits": 1, "cluster": (1, 1), "ping_pong": 0}
     found: dict[str, Kernel] = {}
@@ -42,3 +60,32 @@ def kernels(behind: Callable[..., Any], **given: Any) -> dict[str, Kernel]:
     scheduled = candidate.scheduled(replace(chosen, **plain | {"chunk": 32} | given))
     lower(scheduled, "k", DataType.Int32, observe, target=H200)
     return found
+
+
+def product_kernel(**given: Any) -> Kernel:
+    """The kernel of a product alone, lowered."""
+    return list(kernels(**given).values())[-1]
+
+
+def pending(count: int, wanted: int) -> Change:
+    """The wait for all groups but some leaves another number of them."""
+    return instead(AwaitProducts, lambda s: replace(s, pending=wanted), pending=count)
+
+
+def check_product(kernel: Kernel, m: int, n: int, k: int, *, schedules: int) -> None:
+    """Run the kernel on the simulator: clean under all schedules, and exact.
+
+    Inputs are small whole numbers, so that every sum is exact in float, and rounded once.
+    """
+    random = np.random.default_rng(m * n + k)
+    kind = numpy_dtype(DataType.BFloat16)
+    a, b = (random.integers(-4, 5, (lines, k)).astype(kind) for lines in (m, n))
+    wanted = (a.astype(np.float64) @ b.astype(np.float64).T).astype(kind)
+    first, second, result = (buffer.name for buffer in kernel.parameters)
+    memory = {
+        name: Contents(x.reshape(-1), np.ones(x.size, bool))
+        for name, x in ((first, a), (second, b))
+    }
+    memory[result] = Contents(np.zeros(m * n, kind), np.zeros(m * n, bool))
+    results = simulated(kernel, sizes(m, n, k), memory, schedules=schedules)
+    np.testing.assert_array_equal(results[result].reshape(m, n), wanted)
