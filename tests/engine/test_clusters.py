@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import mapped_kernel
+from tests.support import by_maps
 from tests.support.cluster_kernels import RowSum
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.compiled import CompiledKernel
@@ -27,26 +27,23 @@ from warpsmith.runtime.source import Source
 from warpsmith.targets.hopper import H200
 
 
-def planned(columns: int, cluster: tuple[int, int, int], folder: Path) -> CallPlan:
-    """A call of a kernel that has a block for each 32 columns along x."""
-    kernel = mapped_kernel.kernel()
+def planned(rows: int, cluster: tuple[int, int, int]) -> CallPlan:
+    """A call of a kernel that has a block for each 8 rows along x."""
+    program, call = by_maps.planned(rows, 32, 32)
+    (launch,) = call.launches
+    kernel = launch.compiled.kernel
     kernel = replace(kernel, launch=replace(kernel.launch, cluster=cluster))
-    source = Source(text=mapped_kernel.text(), entry="mapped", arch="sm_90a")
-    binary = CubinCache(folder).get_or_compile(source)
-    compiled = CompiledKernel(kernel, source.text, binary, target=H200)
-    program = mapped_kernel.fusion()
+    compiled = replace(launch.compiled, kernel=kernel)
     variant = (None, DataType.Int32, (), Request())
     segment = PlannedSegment(Segment(program, ("T0",), ("T1",), H200), None, {variant: compiled})
-    values = {"T0_size0": 8, "T0_size1": columns, "T1_size0": 8, "T0_stride0": columns}
-    return plan_call(program, (segment,), values, {}, H200, Knobs(cache_dir=folder))
+    return plan_call(program, (segment,), by_maps.values(rows, 32, 32), {}, H200, Knobs())
 
 
-def test_the_grid_is_a_multiple_of_the_cluster(tmp_path: Path) -> None:
-    count = 4 * mapped_kernel.COLUMNS
-    (launch,) = planned(count, (4, 1, 1), tmp_path).launches
+def test_the_grid_is_a_multiple_of_the_cluster() -> None:
+    (launch,) = planned(32, (4, 1, 1)).launches
     assert launch.grid[0] == 4
     with pytest.raises(DeviceError, match=r"a grid of \(5, .* its cluster of \(4, 1, 1\)"):
-        planned(count + 4, (4, 1, 1), tmp_path)
+        planned(33, (4, 1, 1))
 
 
 def test_whole_clusters_are_simulated(tmp_path: Path) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.support import mapped_kernel, simulating
+from tests.support.by_maps import padded, planned, scaled, values
 from tests.support.fake_driver import no_kernels_loaded
-from tests.support.simulating import Contents, simulated
+from tests.support.lowering import lowered
 from warpsmith import knobs
 from warpsmith.engine import loaded as loading
 from warpsmith.engine.launches import formats_of
@@ -24,51 +23,26 @@ from warpsmith.kernel.tiles import TensorMap
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.tensor_maps import TiledMap
 
-POISON = np.frombuffer(b"\xff" * 4, np.float32)[0]
 
-
-def values(rows: int, columns: int, stride: int) -> dict[str, int]:
-    sizes = {"T0_size0": rows, "T0_size1": columns, "T1_size0": rows}
-    return {**sizes, "T0_stride0": stride, "T0_stride1": 1}
-
-
-def padded(rows: int, columns: int, stride: int) -> np.ndarray:
-    """Rows that lie `stride` elements apart, in memory that starts at a multiple of 64 bytes."""
-    raw = np.zeros(rows * stride + 16, np.float32)
-    lead = -raw.ctypes.data % 64 // 4
-    whole = raw[lead : lead + rows * stride].reshape(rows, stride)
-    whole[...] = np.random.default_rng(3).standard_normal(whole.shape)
-    return whole[:, :columns]
-
-
-def called(x: np.ndarray, factor: float, folder: Path) -> np.ndarray:
-    fusion = mapped_kernel.fusion()
-    sizes = values(*x.shape, x.strides[0] // 4)
-    (result,) = Simulated(fusion, mapped_kernel.call_plan(fusion, sizes, folder))([x, factor])
-    assert isinstance(result, np.ndarray)
-    return result
-
-
-@pytest.mark.parametrize("shape", [(8, 32, 32), (19, 72, 80), (3, 4, 4), (1, 40, 44)])
-def test_a_kernel_copies_by_the_maps_of_its_launch(
-    shape: tuple[int, int, int], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("shape", [(8, 32, 32), (19, 72, 80), (3, 4, 4), (1, 40, 44), (0, 32, 32)])
+def test_a_kernel_copies_by_the_maps_of_its_launch(shape: tuple[int, int, int]) -> None:
     x = padded(*shape)
-    np.testing.assert_array_equal(called(x, -1.5, tmp_path), x * np.float32(-1.5))
+    with knobs.scope(device="sim"):
+        (result,) = scaled().manual_execute([x, -1.5])
+    np.testing.assert_array_equal(result, x * np.float32(-1.5))
 
 
-def test_nothing_is_launched_for_no_elements(tmp_path: Path) -> None:
-    fusion = mapped_kernel.fusion()
-    assert mapped_kernel.call_plan(fusion, values(0, 32, 32), tmp_path).launches == ()
-    assert called(np.zeros((0, 32), np.float32), 2.0, tmp_path).shape == (0, 32)
+def test_nothing_is_launched_for_no_elements() -> None:
+    _, call = planned(0, 32, 32)
+    assert call.launches == ()
 
 
-def test_a_launch_has_maps_between_pointers_and_scalars(tmp_path: Path) -> None:
-    call = mapped_kernel.call_plan(mapped_kernel.fusion(), values(19, 72, 80), tmp_path)
+def test_a_launch_has_maps_between_pointers_and_scalars() -> None:
+    _, call = planned(19, 72, 80)
     (launch,) = call.launches
     assert launch.pointers == ("T0", "T1")
-    assert launch.formats == formats_of(launch.compiled.kernel) == "PPTTif"
-    assert launch.constants == (19, None)
+    assert launch.formats == formats_of(launch.compiled.kernel) == "PPTTiiiif"
+    assert launch.constants == (3, 19, 80, 72, None)
     of_x = TiledMap(
         tensor="T0",
         dtype="float",
@@ -80,51 +54,32 @@ def test_a_launch_has_maps_between_pointers_and_scalars(tmp_path: Path) -> None:
     assert launch.maps == (of_x, replace(of_x, tensor="T1", strides=(288,)))
 
 
-def test_steps_skip_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The box counts elements that are copied, not those that are passed over."""
-    kernel = mapped_kernel.kernel(step=3)
-    assert [each.spans for each in tiled_maps(kernel, values(40, 36, 36))] == [(32, 24), (32, 8)]
-    monkeypatch.setattr(simulating, "cuda_text", lambda *_: mapped_kernel.text(step=3))
-    x = padded(40, 36, 36).ravel()
-    empty = np.full(14 * 36, POISON)
-    memory = {
-        "T0": Contents(x, np.ones(x.shape, bool)),
-        "T1": Contents(empty, np.zeros(empty.shape, bool)),
-    }
-    numbers = {**values(40, 36, 36), "T1_size0": 14, "factor": 2.0}
-    results = simulated(kernel, numbers, memory)
-    np.testing.assert_array_equal(results["T1"].reshape(14, 36), 2 * x.reshape(40, 36)[::3])
-
-
-def test_what_the_maps_kernel_does_wrong_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_kernel_with_maps_does_wrong_is_found() -> None:
     """The simulator reads the maps that it was given: one that is too large reaches too far."""
-    larger = mapped_kernel.kernel()
-    x_map, y_map = larger.tensor_maps
-    rows = x_map.sizes[1]
-    wrong = replace(larger, tensor_maps=(replace(x_map, sizes=(x_map.sizes[0], rows + 9)), y_map))
-    monkeypatch.setattr(mapped_kernel, "kernel", lambda: wrong)
+    fusion, call = planned(3, 32, 32)
+    (launch,) = call.launches
+    of_x, of_y = launch.maps
+    wrong = replace(launch, maps=(replace(of_x, sizes=(32, 12)), of_y))
     with pytest.raises(SimulationError, match="out-of-bounds"):
-        called(padded(3, 32, 32), 2.0, tmp_path)
+        Simulated(fusion, replace(call, launches=(wrong,)))([padded(3, 32, 32), 2.0])
 
 
 def test_strides_of_single_elements_do_not_count() -> None:
-    (of_x, _) = tiled_maps(mapped_kernel.kernel(), values(1, 32, 33))
+    (of_x, _) = tiled_maps(lowered(scaled()), values(1, 32, 33))
     assert of_x.strides == (16,)
     with pytest.raises(ArgumentError, match=r"WS0323.*dimension 1.*of T0.*is 132 bytes"):
-        tiled_maps(mapped_kernel.kernel(), values(2, 32, 33))
+        tiled_maps(lowered(scaled()), values(2, 32, 33))
 
 
 def test_a_map_that_no_unit_takes_is_refused_when_the_launch_is_planned() -> None:
-    kernel = mapped_kernel.kernel()
+    kernel = lowered(scaled())
     x_map: TensorMap = replace(kernel.tensor_maps[0], box=(3, 8))
     with pytest.raises(DeviceError, match=r"WS0604.*rows of a tile of T0 have 12 bytes"):
         tiled_maps(replace(kernel, tensor_maps=(x_map,)), values(2, 32, 32))
 
 
 def test_the_simulators_maps() -> None:
-    (each, _) = tiled_maps(mapped_kernel.kernel(), values(4, 32, 32))
+    (each, _) = tiled_maps(lowered(scaled()), values(4, 32, 32))
     assert len(encoded(each, 1 << 33)) == 128
     assert encoded(each, 1 << 33) != encoded(each, 1 << 34)
     assert encoded(replace(each, sizes=(0, 4)), 0) == bytes(128)
@@ -143,9 +98,7 @@ class Recorder:
         self.seen.append(arguments[-1].bytes())
 
 
-def test_a_launch_on_the_gpu_encodes_once_for_an_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launch_on_the_gpu_encodes_once_for_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int, int]] = []
 
     def encode(each: TiledMap, address: int, ordinal: int) -> bytes:
@@ -154,14 +107,12 @@ def test_a_launch_on_the_gpu_encodes_once_for_an_address(
 
     monkeypatch.setattr(TiledMap, "encode", encode)
     monkeypatch.setattr("warpsmith.engine.watched.LoadedKernel", Recorder)
-    (launch,) = mapped_kernel.call_plan(
-        mapped_kernel.fusion(), values(19, 72, 80), tmp_path
-    ).launches
+    (launch,) = planned(19, 72, 80)[1].launches
     no_kernels_loaded(monkeypatch)
     loaded = Loaded(launch, 3)
     kernel: Any = loading._KERNELS.get(loaded._key)
     for x, y in ((0x1000, 0x2000), (0x1000, 0x3000), (0x1000, 0x2000)):
-        loaded.start({"T0": x, "T1": y}, {"factor": 1.5}, 0)
+        loaded.start({"T0": x, "T1": y}, {"S0": 1.5}, 0)
     assert asked == [("T0", 0x1000, 3), ("T1", 0x2000, 3), ("T1", 0x3000, 3)]
     first, second, third = kernel.seen
     assert first == third != second
@@ -169,7 +120,7 @@ def test_a_launch_on_the_gpu_encodes_once_for_an_address(
     assert words == ["T0 at 1000", "T1 at 3000"]
     with knobs.scope(kept_maps=256):
         for call in range(1000):
-            loaded.start({"T0": 0x1000, "T1": call}, {"factor": 1.5}, 0)
+            loaded.start({"T0": 0x1000, "T1": call}, {"S0": 1.5}, 0)
     ((_, of_x), (_, of_y)) = loaded._maps
     assert len(of_x) == 1
     assert len(of_y) <= 255
