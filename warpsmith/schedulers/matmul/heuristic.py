@@ -128,6 +128,7 @@ class Work:
             products=self.products,
             prologue=self.prologue,
             written=self.moved.out or ONE_RESULT.out,
+            groups=self.groups or 1,
         )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
