@@ -36,8 +36,8 @@ class Groups:
     rows: Expr
 
     def of_part(self, part: Expr, size: Expr) -> Expr:
-        """The group of a part."""
-        return Apply("group", (*self._known(), size, part), DataType.Index)
+        """The group of a part; the last one of a part without rows."""
+        return Apply("group", (*self._known(), self.row(part, size)), DataType.Index)
 
     def row(self, part: Expr, size: Expr) -> Expr:
         """The first row of a part; of one without rows, behind all of them."""

@@ -9,24 +9,19 @@ __device__ __forceinline__ I ws_group_end(const T* ends, I stride, I count, I ro
     return end < 0 ? 0 : end > rows ? rows : (I)end;
 }
 
-template <typename I>
-struct ws_part {
-    I group, row;
-};
-
-// The group of a part, and the part's first row; the last group, and all rows, where none has it.
-// A whole warp looks at 32 groups at a time; one that is not whole, a thread for itself, at each.
+// The first row of a part; of one that no group has, behind all rows. A whole warp looks at 32
+// groups at a time; one that is not whole, a thread for itself, at each.
 template <typename I, typename T>
-__device__ __forceinline__ ws_part<I> ws_find_part(
+__device__ __forceinline__ I ws_group_row(
     const T* ends, I stride, I count, I rows, I size, I part) {
-    ws_part<I> found = {count, rows};
     I begin = 0;
     if (__activemask() != 0xffffffff) {
+        I found = rows;
 #pragma unroll 4
         for (I group = 0; group <= count; group++) {
             const I end = ws_group_end(ends, stride, count, rows, group);
             const I parts = end > begin ? (end - begin + size - 1) / size : 0;
-            if (0 <= part && part < parts) found = {group, begin + part * size};
+            if (0 <= part && part < parts) found = begin + part * size;
             part -= parts;
             begin = end;
         }
@@ -44,24 +39,21 @@ __device__ __forceinline__ ws_part<I> ws_find_part(
             if (lane >= by) behind += others;
         }
         const unsigned in = __ballot_sync(0xffffffff, part < behind);
-        if (in) {
-            const int who = __ffs(in) - 1;
-            const I row = start + (part - (behind - parts)) * size;
-            return {first + who, __shfl_sync(0xffffffff, row, who)};
-        }
+        if (in) return __shfl_sync(0xffffffff, start + (part - (behind - parts)) * size, __ffs(in) - 1);
         part -= __shfl_sync(0xffffffff, behind, 31);
         begin = __shfl_sync(0xffffffff, end, 31);
     }
-    return found;
+    return rows;
 }
 
+// The group that has a row, the first that ends behind it: the last where no other does.
 template <typename I, typename T>
-__device__ __forceinline__ I ws_group(const T* ends, I stride, I count, I rows, I size, I part) {
-    return ws_find_part(ends, stride, count, rows, size, part).group;
-}
-
-template <typename I, typename T>
-__device__ __forceinline__ I ws_group_row(
-    const T* ends, I stride, I count, I rows, I size, I part) {
-    return ws_find_part(ends, stride, count, rows, size, part).row;
+__device__ __forceinline__ I ws_group(const T* ends, I stride, I count, I rows, I row) {
+    I low = 0, high = count;
+    while (low < high) {
+        const I middle = (low + high) / 2;
+        if (row < ws_group_end(ends, stride, count, rows, middle)) high = middle;
+        else low = middle + 1;
+    }
+    return low;
 }
