@@ -24,8 +24,9 @@ MAX_RANK = 5
 class Box:
     """Dimensions of a tile, slowest first, and the loops that walk it, fastest first.
 
-    `indices` are those of an element along each dimension. `fastest` are those among them that walk the fastest dimension. `ends` are the conditions under
-    which an element is not behind a dimension's end.
+    `indices` are those of an element along each dimension, `fastest` the loops among all that walk
+    the fastest dimension, and `ends` the conditions under which an element is not behind an end of
+    a dimension.
     """
 
     dims: tuple[TileDim, ...]
