@@ -37,7 +37,9 @@ def grouped() -> Kernel:
         fd.add_output(fd.ops.grouped_matmul(x, w, ends))
     candidate = select(fd.fusion, H200)
     ranked = heuristic.ranked(candidate.fusion, Problem(values=SIZES, alignment={}, target=H200))
-    params = next(params for params, _ in ranked if params.dynamic)  # groups in turns skip none
+    params = next(
+        params for params, _ in ranked if not params.ping_pong
+    )  # groups in turns skip none
     return lowered(candidate.scheduled(params))
 
 

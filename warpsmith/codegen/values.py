@@ -7,6 +7,7 @@ import math
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
+from warpsmith.ir.bounds import LOOKUPS
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.reads import CHECKS, SEARCHES
@@ -30,7 +31,7 @@ STORAGE = {
 _INTEGER_TEXT = {"mul": " * ", "xor": " ^ ", "logical_and": " && ", "logical_or": " || "}
 _COMPARE_TEXT = {"lt": "<", "le": "<=", "eq": "=="}
 
-_OF_INDICES = {"group": "groups", "group_end": "groups", **dict.fromkeys(CHECKS, "places")}
+_OF_INDICES = {**dict.fromkeys(LOOKUPS, "groups"), **dict.fromkeys(CHECKS, "places")}
 """Functions of the prelude for every type of indices, with their pieces."""
 
 _OF_VALUES = {

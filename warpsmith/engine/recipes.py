@@ -63,7 +63,7 @@ class _Recipe:
         return self.number(bits - (1 << 64) if bits >= 1 << 63 else bits)
 
     def map(self, each: TiledMap, memory: int) -> int:
-        first = self.number(*each.sizes, *each.strides)
+        first = self.number(*each.sizes, *each.strides, each.before)
         self.maps.append(
             (memory, len(each.sizes), first, *type_codes(each), each.spans, each.steps)
         )

@@ -156,7 +156,7 @@ def encoded(each: TiledMap, address: int) -> bytes:
         return bytes(MAP_BYTES)
     each.check_address(address)
     return TensorMap(
-        address=address,
+        address=address - each.before,
         dtype=_mapped_type(each),
         dims=each.sizes,
         strides_bytes=each.strides,

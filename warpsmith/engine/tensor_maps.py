@@ -44,4 +44,5 @@ def _tiled(described: TensorMap, numbers: dict[str, int]) -> TiledMap:
         steps=described.steps,
         swizzle=described.swizzle,
         rounds=described.rounds,
+        before=evaluate(described.before, numbers) * described.dtype.size,
     )

@@ -6,6 +6,9 @@ import math
 
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 
+LOOKUPS = ("group", "group_row", "group_end")
+"""What memory says of parts of a grouped product's rows (`ir/groups.py`)."""
+
 
 def lower_bound(expr: Expr) -> float:
     """A number that `expr` is never below; -inf when nothing is known."""
@@ -23,7 +26,7 @@ def lower_bound(expr: Expr) -> float:
             return min(bounds)
         if expr.op == "maximum":
             return max(bounds)
-        if expr.op in ("group", "group_end"):
+        if expr.op in LOOKUPS:
             return 0
     return -math.inf
 

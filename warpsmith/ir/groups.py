@@ -1,9 +1,9 @@
 """Rows of a grouped product, split so that no part has rows of two groups.
 
 Group `g` has the rows from `end(g - 1)` to `end(g)`, and one more group, the last, those behind
-all of them. Its parts of `size` rows have the numbers from `end(g - 1) // size + g` on: so many
-numbers are always enough, and which group a number belongs to is found by bisection, without sums
-over the groups before it. A part of a group that has fewer is empty.
+all of them. Parts of `size` rows are numbered group by group, none without rows between them. How
+many there are memory alone says: at most `rows // size + count + 1`, and the last of so many
+numbers have no rows.
 """
 
 from __future__ import annotations
@@ -36,23 +36,16 @@ class Groups:
     rows: Expr
 
     def of_part(self, part: Expr, size: Expr) -> Expr:
-        """The group of a part."""
-        args = (*self._known(), size, part)
-        return Apply("group", args, DataType.Index)
+        """The group of a part; the last one of a part without rows."""
+        return Apply("group", (*self._known(), self.row(part, size)), DataType.Index)
 
     def row(self, part: Expr, size: Expr) -> Expr:
-        """The first row of a part."""
-        group = self.of_part(part, size)
-        begin = self._end(integers.add(group, -1))
-        before = integers.add(integers.floordiv(begin, size), group)
-        return integers.add(begin, integers.mul(integers.sub(part, before), size))
+        """The first row of a part; of one without rows, behind all of them."""
+        return Apply("group_row", (*self._known(), size, part), DataType.Index)
 
     def end(self, part: Expr, size: Expr) -> Expr:
-        """Before which row the group of a part ends."""
-        return self._end(self.of_part(part, size))
-
-    def _end(self, group: Expr) -> Expr:
-        """Where a group ends, inside the rows: 0 for -1, and all of them for the last."""
+        """Before which row the group of a part ends, at most behind all of them."""
+        group = self.of_part(part, size)
         return Apply("group_end", (*self._known(), group), DataType.Index)
 
     def _known(self) -> tuple[Expr, ...]:

@@ -188,6 +188,14 @@ def less(a: Expr | int, b: Expr | int) -> Expr:
     return Apply("lt", (a, b), DataType.Bool)
 
 
+def sides(condition: Expr) -> tuple[Expr, Expr] | None:
+    """`a` and `b` of the predicate `a < b`; None for any other."""
+    if isinstance(condition, Apply) and condition.op == "lt":
+        a, b = condition.args
+        return a, b
+    return None
+
+
 def of_whole(condition: Expr, facts: Facts) -> Expr:
     """The predicate without what cannot change it: `d*q + r < b` is `d*q < b` where `r < d`, and
     `b` is a multiple of `d`.

@@ -131,7 +131,8 @@ class TileCopy(Statement):
     @property
     def start(self) -> Expr:
         """Index in memory of the box's first element."""
-        return integers.add(*(integers.mul(dim.first, dim.stride) for dim in self.dims))
+        places = (integers.mul(integers.sub(d.first, d.before), d.stride) for d in self.dims)
+        return integers.add(*places)
 
     @property
     def bytes(self) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from warpsmith.errors import InternalError
+from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import Orders, expression, nested, plain
@@ -22,15 +23,17 @@ class TileDim(Declared):
         size: extent of the tensor.
         stride: distance of neighbours in memory.
         step: the tile takes every `step`-th index.
+        before: how many neighbours before the tensor's first one index 0 is.
     """
 
-    words = "{first} +{box}{step: by %}"
+    words = "{first} +{box}{step: by %}{before: from -%}"
 
     box: int | Expr = field(metadata=expression())
     first: Expr = field(metadata=expression())
     size: Expr = field(metadata=expression())
     stride: Expr = field(metadata=expression())
     step: int = field(default=1, metadata=plain())
+    before: int = field(default=0, metadata=plain())
 
     @property
     def length(self) -> int:
@@ -55,6 +58,7 @@ class TensorMap:
         steps: the tile takes every so many-th index of each dimension.
         swizzle: bytes of the rows in which 16-byte chunks are permuted: 0, 32, 64 or 128.
         rounds: floats are rounded to TF32 on their way to shared memory.
+        before: elements before the tensor's first one at which the map begins.
     """
 
     name: str
@@ -66,6 +70,7 @@ class TensorMap:
     steps: tuple[int, ...]
     swizzle: int = 0
     rounds: bool = False
+    before: Expr = integers.ZERO
 
 
 def map_of(memory: Buffer, dims: tuple[TileDim, ...], swizzle: int) -> TensorMap:
@@ -80,6 +85,7 @@ def map_of(memory: Buffer, dims: tuple[TileDim, ...], swizzle: int) -> TensorMap
         box=tuple(dim.length for dim in fastest_first),
         steps=tuple(dim.step for dim in fastest_first),
         swizzle=swizzle,
+        before=integers.add(*(integers.mul(dim.before, dim.stride) for dim in dims)),
     )
 
 

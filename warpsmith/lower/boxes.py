@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from operator import itemgetter
 
@@ -23,11 +24,13 @@ MAX_RANK = 5
 class Box:
     """Dimensions of a tile, slowest first, and the loops that walk it, fastest first.
 
-    `fastest` are those among them that walk the fastest dimension. `ends` are the conditions under
-    which an element is not behind a dimension's end.
+    `indices` are those of an element along each dimension, `fastest` the loops among all that walk
+    the fastest dimension, and `ends` the conditions under which an element is not behind an end of
+    a dimension.
     """
 
     dims: tuple[TileDim, ...]
+    indices: tuple[Expr, ...]
     lanes_fastest_first: tuple[Symbol, ...]
     fastest: tuple[Symbol, ...]
     ends: tuple[Expr, ...]
@@ -41,6 +44,7 @@ class Box:
         """
         parts = _joined([[dim] for dim in dims or [_ONE_ELEMENT]], lanes)
         found: list[TileDim] = []
+        indices: list[Expr] = []
         fastest_first: list[Symbol] = []
         for dim in map(_whole, reversed(parts)):
             steps = steps_of(dim.index, lanes)
@@ -59,15 +63,39 @@ class Box:
             step = walked[0][0] if walked else 1
             first = without(dim.index, lanes)
             found.append(TileDim(box, first, dim.extent, dim.stride, step))
+            indices.append(dim.index)
             fastest_first += [lane for _, lane in walked]
         fastest = _whole(parts[-1])
         ends = [dim for part in parts for dim in (_whole(part), part[0])]
         return Box(
             dims=tuple(reversed(found)),
+            indices=tuple(reversed(indices)),
             lanes_fastest_first=tuple(fastest_first),
             fastest=tuple(steps_of(fastest.index, lanes) or ()),
             ends=tuple(integers.less(dim.index, dim.extent) for dim in ends),
         )
+
+    def ended(self, bounds: Iterable[Expr]) -> Box:
+        """The tile of which nothing is taken behind these bounds either, which memory says.
+
+        A dimension with such an end is two. The slower one says where the tile is to end, at most
+        its own elements behind its first; the faster one has as many indices as the tile, and its
+        last is the one before that end. So what is behind it is outside, as the unit sees it.
+        """
+        dims, ends = list(self.dims), list(self.ends)
+        for index, end in filter(None, map(integers.sides, bounds)):
+            if index not in self.indices:
+                continue
+            dim = self.dims[self.indices.index(index)]
+            last = integers.minimum(end, integers.add(dim.first, dim.box))
+            first = integers.add(integers.sub(dim.first, last), dim.box)
+            place = dims.index(dim)
+            dims[place : place + 1] = [
+                TileDim(1, last, integers.add(dim.size, 1), dim.stride),
+                TileDim(dim.box, first, integers.index(dim.box), dim.stride, before=dim.length),
+            ]
+            ends.append(integers.less(index, end))
+        return replace(self, dims=tuple(dims), ends=tuple(ends))
 
 
 _ONE_ELEMENT = MemoryDim(integers.ZERO, integers.ONE, integers.ONE)

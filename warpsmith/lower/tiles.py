@@ -74,6 +74,8 @@ class TileCopies:
             ]
             for where in (start, access)
         )
+        if stores:
+            tile = tile.ended(bound for bound in bounds if looks_up(bound))
         condition = integers.conjunction(*inside, *(integers.less(0, dim.box) for dim in tile.dims))
         copy = TileCopy(
             shared=self._buffers.buffer(shared),

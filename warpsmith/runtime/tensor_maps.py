@@ -57,6 +57,7 @@ class TiledMap:
         steps: it takes every so many-th index.
         swizzle: bytes of the rows in which 16-byte chunks are permuted in shared memory; 0 is none.
         rounds: floats are rounded to TF32 on their way to shared memory.
+        before: bytes before the tensor's first element at which the map begins.
     """
 
     tensor: str
@@ -67,6 +68,7 @@ class TiledMap:
     steps: tuple[int, ...]
     swizzle: int = 0
     rounds: bool = False
+    before: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -127,7 +129,7 @@ class TiledMap:
                 driver.cuTensorMapEncodeTiled(
                     kind,
                     len(self.sizes),
-                    address,
+                    address - self.before,
                     [driver.cuuint64_t(size) for size in self.sizes],
                     [driver.cuuint64_t(stride) for stride in strides],
                     [driver.cuuint32_t(span) for span in self.spans],

@@ -15,10 +15,8 @@ import pytest
 from tests.support.grouped import by_group, drawn
 from warpsmith import DataType, FusionDefinition, ScheduleError, fuse, knobs, ops
 from warpsmith.errors import PlanWarning
-from warpsmith.ir.program import Program
 from warpsmith.schedule.transforms import split_by_group
 from warpsmith.schedulers.matmul import heuristic
-from warpsmith.schedulers.problem import Problem
 
 BFLOAT16 = ml_dtypes.bfloat16
 
@@ -42,7 +40,6 @@ def held(function: Callable[..., Any], scheduler: str, *given: Any) -> np.ndarra
         ((64, 64), {"blocks": 3}),
         ((64, 64), {"blocks": 2, "ping_pong": 2}),
         ((128, 64), {"blocks": 2}),
-        ((64, 32), {"blocks": 4, "cluster": (1, 2)}),
         ((64, 32), {"blocks": 4, "splits": 2}),
         ((64, 40), {"blocks": 3, "lines": 2}),
     ],
@@ -103,31 +100,6 @@ def test_no_groups_by_definition() -> None:
     with knobs.scope(device="sim"):
         (y,) = fd.execute([x, w, ends])
     np.testing.assert_array_equal(y.astype(np.float64), np.zeros((8, 8)))
-
-
-def test_tiles_of_known_number_are_handed_out_where_k_is_one_tile(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Fewer of them than blocks, so no loop over turns has more than one; yet each tile that a
-    block is handed has a stage of its own.
-    """
-
-    def choose(fusion: Program, problem: Problem) -> heuristic.MatmulParams:
-        ways = (params for params, _ in heuristic.ranked(fusion, problem))
-        return next(each for each in ways if each.dynamic and each.tile[2] == 128)
-
-    monkeypatch.setattr(heuristic, "choose", choose)
-    x, w = drawn(200, 128, 32, 3, BFLOAT16)
-    ends = np.array([20, 130, 195], np.int32)
-    with FusionDefinition() as fd:
-        given = [fd.from_pytorch(array, static_sizes=True) for array in (x, w, ends)]
-        fd.add_output(fd.ops.grouped_matmul(*given))
-    with knobs.scope(device="sim"):
-        (y,) = fd.execute([x, w, ends])
-        (launch,) = fd._ready(False).plan_for([x, w, ends]).launches
-    assert launch.params.dynamic
-    assert launch.params.tile[2] == 128
-    np.testing.assert_allclose(y.astype(np.float64), by_group(x, w, ends), rtol=2**-7, atol=1e-2)
 
 
 @pytest.mark.parametrize(

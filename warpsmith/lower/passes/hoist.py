@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from warpsmith.ir.bounds import LOOKUPS
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Element, Let, Statement
 from warpsmith.kernel.traversal import children, defined, expressions, map_bodies, map_expressions
 
-COSTLY = ("floordiv", "mod", "ceildiv", "divide", "group", "group_end")
+COSTLY = ("floordiv", "mod", "ceildiv", "divide", *LOOKUPS)
 
 
 def hoist_indices(kernel: Kernel) -> Kernel:

@@ -61,7 +61,7 @@ typedef struct {
 
 /* A tensor map but for its address. */
 typedef struct {
-    int memory, rank, number; /* sizes, then strides in bytes but for the first */
+    int memory, rank, number; /* sizes, strides in bytes but for the first, bytes before memory */
     int type, swizzle, promotion;
     uint32_t box[MAP_RANK], steps[MAP_RANK];
     Encoded *known;

@@ -105,7 +105,7 @@ static int read_map(Recipe *recipe, Map *map, PyObject *told)
     if (map->memory < 0 || map->memory >= recipe->memory_count || map->rank < 1
         || map->rank > MAP_RANK)
         return wrong("map is of no memory");
-    if (!are_numbers(recipe, map->number, 2 * map->rank - 1))
+    if (!are_numbers(recipe, map->number, 2 * map->rank))
         return 0;
     map->known = calloc(MAPS_KEPT, sizeof *map->known);
     if (!map->known)

@@ -119,7 +119,8 @@ static int encode(Recipe *recipe, Map *map, uint64_t address, unsigned char *int
         _Alignas(64) unsigned char made[MAP_BYTES];
         if (address % 16
             || recipe->host->driver.cuTensorMapEncodeTiled(
-                made, map->type, (uint32_t)map->rank, (void *)address, sizes, strides, map->box,
+                made, map->type, (uint32_t)map->rank, (void *)(address - sizes[2 * map->rank - 1]),
+                sizes, strides, map->box,
                 map->steps, 0, map->swizzle, map->promotion, 0))
             return 0;
         memcpy(known->bytes, made, MAP_BYTES);

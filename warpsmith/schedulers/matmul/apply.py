@@ -156,8 +156,6 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
         split(output, 0, params.ping_pong)
         reorder(output, {1: params.outer - 1})
     parallelize(output, block, ParallelType.grid_x)
-    if params.dynamic:
-        parallelize(output, 0, ParallelType.dynamic)
     if clustered:
         parallelize(output, block + 1, ParallelType.cluster_x)
 

@@ -212,7 +212,7 @@ def in_parts(params: MatmulParams, tiles: int, k: int, limits: Limits) -> Iterat
     room = min(params.blocks // (max(tiles, 1) * params.splits), steps, PARTS[-1])
     sums = math.prod(params.tile[:2]) // (GROUP_THREADS * params.groups)
     fits = bool(params.chunk) or sums + JOINING_REGISTERS <= _start(limits, params.groups)
-    if fits and params.ping_pong == 0 and not params.dynamic:
+    if fits and params.ping_pong == 0:
         for parts in dict.fromkeys((*(each for each in PARTS if each < room), room)):
             if parts > 1:
                 yield replace(params, parts=parts)

@@ -108,12 +108,10 @@ class Work:
             line = (extent if across else self.k) * size
             edges.append((edge if across else params.tile[2]) * size)
             touched.append(lines_touched(edges[-1], line))
-        halves = 0  # the last tile of each group has half of its rows
-        if self.groups is not None:  # of numbers without rows, groups that take turns skip none
-            halves = (
-                (2 * self.groups + 2 if params.ping_pong else self.groups) * params.tile[0] // 2
-            )
-        sizes = (self.m + halves, self.n, self.k)
+        spare = 0  # the last tile of each group has half of its rows
+        if self.groups is not None:  # tiles without rows are skipped, not where groups take turns
+            spare = (self.groups + 1) * params.tile[0] // (1 if params.ping_pong else 2)
+        sizes = (self.m + spare, self.n, self.k)
         planes = self.moved.planes if params.chunk else ()
         lines = sum(max(size, L2_LINE // params.chunk) for size in planes)
         epilogue = (self.operations, lines, self.moved.by_threads)
@@ -128,6 +126,7 @@ class Work:
             products=self.products,
             prologue=self.prologue,
             written=self.moved.out or ONE_RESULT.out,
+            groups=self.groups or 1,
         )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
@@ -148,12 +147,8 @@ class Work:
             carried=self.carried,
             prologue=self.prologue,
         )
-        if grouped:  # some numbers of tiles have no rows, and cost a block next to nothing
-            found = (
-                replace(p, dynamic=p.cluster == (1, 1) and p.splits == 1 and not p.ping_pong)
-                for p in found
-                if p.cluster[0] == 1
-            )
+        if grouped:  # blocks of clusters wait for each other longer than their loads gain
+            found = (params for params in found if params.cluster == (1, 1))
         if self.prologue is not None:
             found = (_whole(params, self.k) for params in found)
         elif self.products == 1 and not (self.carried or grouped):

@@ -183,8 +183,6 @@ def box_refusal(
     Args:
         copy: the tensor that is a copy of an input; an output itself.
     """
-    if product.ends is not None:
-        return "its tiles end where groups do, and boxes do not"
     shape, order = shape_of(product), memory.concrete_order()
     name, places = memory.name, places_of(map_of(fusion), product, copy)
     walked = [place for d in order if (place := places[d]) is not None]

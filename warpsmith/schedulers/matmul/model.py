@@ -143,6 +143,7 @@ def predicted_us(
     products: int = 1,
     prologue: Prologue | None = None,
     written: int = 2,
+    groups: int = 1,
 ) -> float:
     """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
     blocks go.
@@ -159,6 +160,7 @@ def predicted_us(
         edges: bytes that lie together of a's tiles, and of b's.
         prologue: what a's tiles take, where they are computed.
         written: bytes of all results, for each element.
+        groups: of rows, each of which has a right operand of its own.
     """
     rows, columns, depth = params.tile
     brought, ready = float(rows), 0.0
@@ -191,7 +193,7 @@ def predicted_us(
     elements = rows * columns * target.sm_count
     computed, loaded = epilogue_us(elements, epilogue, at_once, target)
     behind = joined + stored + computed + loaded
-    shared = zip((brought, wide), (n / columns, m / rows), edges, strict=True)
+    shared = zip((brought, wide), (n / columns, m / groups / rows), edges, strict=True)
     once = sum(
         lines / max(math.ceil(by), 1) * (1 + JUMP_BYTES / edge) for lines, by, edge in shared
     )

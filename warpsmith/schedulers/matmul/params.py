@@ -42,7 +42,6 @@ class MatmulParams:
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
-        dynamic: an agent hands tiles to blocks as they are done with others.
         whole: what k is a multiple of, where an operand is computed: the steps of all blocks along
             it, so that nothing is past its end.
     """
@@ -64,7 +63,6 @@ class MatmulParams:
     parts: int = 1
     once: bool = False
     ping_pong: int = 0
-    dynamic: bool = False
     whole: int = 1
 
     @property
