@@ -67,6 +67,14 @@ def test_blocks_go_round_the_tiles_of_all_groups(
     np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
 
 
+def test_a_warp_looks_at_more_groups_than_it_has_lanes() -> None:
+    """In two turns: the first 32 groups have the first ten rows."""
+    x, w = drawn(80, 64, 24, 40, BFLOAT16)
+    ends = np.array([n // 3 for n in range(32)] + [10, 10, 40, 41, 41, 70, 75, 75], np.int32)
+    y = np.asarray(grouped(x, w, ends)).astype(np.float64)
+    np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
 def test_parts_of_k_behind_another_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster has one tile, so all threads look its group up, and wait for the kernel before to
     do so: before they know that the blocks of their cluster have started.
