@@ -7,45 +7,23 @@ from __future__ import annotations
 
 import pytest
 
+from tests.roles.test_cluster_rows import CASES, Rows
 from tests.support.apart import apart
-from tests.support.cluster_kernels import WAYS, RowSum
-from tests.support.cluster_launches import launch_often
-from tests.support.cluster_roles import RoleSum
+from tests.support.cluster_launches import row_launches
 from warpsmith.runtime.clusters import clusters_at_once
 from warpsmith.runtime.driver import device_properties
 from warpsmith.targets.hopper import H200
 
 LAUNCHES = 1000
 TIMEOUT = 120.0
-MANY = 500
-"""Clusters of a launch: far more than run at once."""
 
-MEETINGS = ("push", "pull", "gather")
-
-
-@pytest.mark.parametrize("blocks", [2, 3, 4, 8])
-@pytest.mark.parametrize("way", WAYS)
-def test_sums_of_rows(way, blocks):
-    assert apart(launch_often, RowSum(way, blocks, clusters=MANY), LAUNCHES, timeout=TIMEOUT) == 0
+SIXTEEN = Rows(blocks=16, threads=32)
+"""The driver refuses the launch of so many unless the kernel is allowed to."""
 
 
-@pytest.mark.parametrize("way", MEETINGS)
-def test_several_rows_in_the_same_place(way):
-    case = RowSum(way, 4, rows=5, clusters=MANY)
-    assert apart(launch_often, case, LAUNCHES, timeout=TIMEOUT) == 0
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_clusters_that_must_be_asked_for(way):
-    """Sixteen blocks: the driver refuses the launch unless the kernel is allowed to."""
-    case = RowSum(way, 16, clusters=MANY)
-    assert apart(launch_often, case, LAUNCHES, timeout=TIMEOUT) == 0
-
-
-@pytest.mark.parametrize("blocks", [2, 4, 8])
-def test_roles(blocks):
-    case = RoleSum(blocks, clusters=MANY)
-    assert apart(launch_often, case, LAUNCHES, timeout=TIMEOUT) == 0
+@pytest.mark.parametrize("case", [*CASES, SIXTEEN], ids=repr)
+def test_rows_of_a_cluster(case):
+    assert apart(row_launches, case, LAUNCHES, timeout=TIMEOUT) == 0
 
 
 def test_clusters_at_once():

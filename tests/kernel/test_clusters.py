@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.support import cluster_kernels as sums
-from tests.support.cluster_kernels import RowSum, without
+from tests.support.exchanged_sums import summed
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -15,10 +16,8 @@ from warpsmith.kernel.clusters import (
     AnnounceStart,
     ArriveRemote,
     AwaitStart,
-    LoadRemote,
     ReleaseRemote,
     StoreAsync,
-    StoreRemote,
     SynchronizeCluster,
     by_rank,
     rank_among,
@@ -34,7 +33,7 @@ from warpsmith.kernel.traversal import (
     written,
 )
 
-A, B, D = (Buffer(n, DataType.Float, MemoryType.shared, Const(8)) for n in "ABD")
+A, D = (Buffer(n, DataType.Float, MemoryType.shared, Const(8)) for n in "AD")
 BAR = Buffer("bar", DataType.Int, MemoryType.shared, Const(2))
 N, STAGE, PEER = (Symbol(name, low=0) for name in ("n", "stage", "peer"))
 OF_D = Element(D, N)
@@ -43,16 +42,14 @@ STATEMENTS: tuple[tuple[Statement, tuple[Buffer, ...], tuple[Buffer, ...], str],
     (SynchronizeCluster("words"), (), (), "synchronize the cluster  (words)"),
     (AnnounceStart(), (), (), "say that the block has started"),
     (AwaitStart(), (), (), "await the start of all blocks"),
-    (StoreRemote(A, N, OF_D, PEER), (A,), (D,), "A[n] of block peer = D[n]"),
-    (LoadRemote(A, N, B, STAGE, PEER), (A,), (B,), "A[n] = B[stage] of block peer"),
     (
         StoreAsync(A, N, OF_D, PEER, BAR, STAGE),
         (A,),
         (D,),
         "A[n] of block peer = D[n], counted at bar[stage]",
     ),
-    (ArriveRemote(BAR, STAGE, (PEER,)), (), (), "arrive at bar[stage] of block peer"),
-    (ReleaseRemote(BAR, STAGE, (PEER,)), (), (), "release bar[stage] of block peer"),
+    (ArriveRemote(BAR, STAGE, (PEER,)), (), (), "arrive at bar[stage] of block peer as a reader"),
+    (ReleaseRemote(BAR, STAGE, (PEER,)), (), (), "release bar[stage] of block peer as readers"),
 )
 
 
@@ -63,7 +60,7 @@ def test_effects_and_text(
     assert written(statement) == writes
     assert read(statement) == reads
     assert barriers(statement) == ((BAR,) if "bar[" in text else ())
-    assert text in kernel_text(without(RowSum("push", 2).kernel(), sums.EXCHANGED, statement))
+    assert text in kernel_text(replace(summed(), body=(statement,)))
 
 
 @pytest.mark.parametrize("statement", [s for s, *_ in STATEMENTS])
@@ -82,9 +79,9 @@ def test_what_is_for_whole_warps_or_blocks() -> None:
 
 
 def test_launches_and_waits_as_text() -> None:
-    text = kernel_text(RowSum("arrive", 4).kernel())
-    assert "  cluster (4, 1, 1)\n" in text
-    assert "await arrived[0] parity 0 of the cluster\n" in text
+    text = kernel_text(summed())
+    assert "  cluster (1, 1, 3)\n" in text
+    assert "parity exchange0_phase of the cluster\n" in text
     assert RANK in text
     assert "cluster" not in kernel_text(
         Kernel(

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tests.lower.test_exchanges import of_the_block, summed, values
+from tests.lower.test_exchanges import of_the_block
 from tests.protocol.kernels import fed_by, norm
+from tests.support.exchanged_sums import summed, values
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.role_kernels import RoleCase
 from tests.support.summing import FLOAT_SUM
@@ -17,7 +18,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Symbol
-from warpsmith.kernel.clusters import StoreAsync, StoreRemote
+from warpsmith.kernel.clusters import StoreAsync
 from warpsmith.kernel.effects import (
     WRITE,
     Declares,
@@ -81,7 +82,6 @@ def change(of: str, cls: type[Declared], **changed: Declares) -> Change:
 STORED = Meeting(writer="store", reader="TMA store", stages=2)
 COPIED = Meeting(writer="cp.async", reader="load")
 MULTIPLIED = Meeting(writer="TMA load", reader="wgmma", stages=3, ahead=2)
-REMOTE = Meeting(writer="remote store", reader="load")
 OWN = Meeting(writer="store", reader="own load", stages=3, ahead=2)
 
 GENERIC_STORE = Effect(reads=True, done=Done.STORES, who=Who.ONE, words="TMA store reads")
@@ -138,7 +138,7 @@ ORDERED: list[tuple[Change, Callable[[], Kernel]]] = [
     ),
     (Change("orders", Synchronize, {}, Orders.NOTHING), by_threads),
     (change("verb", ArriveByWarp, barrier=at_barrier(Verb.EXPECT)), of(MULTIPLIED)),
-    (change("remote", StoreRemote, buffer=writes("index")), of(REMOTE)),
+    (change("remote", StoreAsync, buffer=writes("index")), summed),
     (change("words", Store, buffer=touches(replace(WRITE, words="paints"), "index")), by_threads),
 ]
 

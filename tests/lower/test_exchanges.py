@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from tests.schedule.test_clusters import CLUSTER, reduction_of, spread
-from tests.support.launching import values_of
+from tests.support.exchanged_sums import BLOCKS, THREADS, findings, summed, values
 from tests.support.meeting_runs import mutants
 from tests.support.plain_products import replaced
 from tests.support.program import Program
-from tests.support.simulating import Contents, reported
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply
-from warpsmith.kernel.clusters import StoreAsync, StoreRemote, SynchronizeCluster, rank_in
+from warpsmith.kernel.clusters import StoreAsync, SynchronizeCluster, rank_in
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Element, For, Statement, Synchronize
 from warpsmith.kernel.reductions import Accumulate
@@ -34,8 +32,6 @@ from warpsmith.protocol import check
 from warpsmith.schedule.transforms import split
 from warpsmith.targets.hopper import H200
 
-BLOCKS, THREADS, ROWS, COLUMNS = 3, 64, 7, 400
-
 
 @pytest.fixture(autouse=True, params=[0, 64], ids=["by blocks", "by warps"])
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
@@ -43,46 +39,6 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     monkeypatch.setattr(exchanges, "MOST_STAGES", 2)
     monkeypatch.setattr(exchange_parts, "WARP_PARTS", request.param)
     return BLOCKS * (2 if request.param else 1)
-
-
-def summed(rows: ParallelType | None = None) -> Kernel:
-    """Rows less their sums, over three blocks of two warps; the rows in a loop, or on the grid."""
-    p = Program()
-    x = p.input(DataType.Float, (None, None))
-    p.output(p.op("sub", p.broadcast(p.reduce("sum", x, [1]), [False, True]), x))
-    total = reduction_of(p.fusion)
-    split(total, 1, BLOCKS, inner_split=False)
-    split(total, 2, THREADS)
-    kinds = {1: CLUSTER, 3: ParallelType.block_x}
-    spread(total, kinds if rows is None else {0: rows, **kinds}, [2])
-    return lower(p.fusion, "rows", DataType.Int32, target=H200)
-
-
-def given() -> np.ndarray:
-    return np.random.default_rng(1).integers(-9, 10, (ROWS, COLUMNS)).astype(np.float32)
-
-
-def values() -> dict[str, int]:
-    p = Program()
-    p.input(DataType.Float, (None, None))
-    return values_of(p.fusion, {"T0": given()})
-
-
-def findings(kernel: Kernel, schedules: int = 24) -> list[str]:
-    """What is wrong with a kernel on the simulator; empty where nothing is."""
-    x = given()
-    output = next(b.name for b in kernel.parameters if b.written)
-    memory = {
-        "T0": Contents(x.reshape(-1), np.full(x.size, True)),
-        output: Contents(np.zeros(x.size, np.float32), np.full(x.size, False)),
-    }
-    report = reported(kernel, values(), memory, schedules=schedules)
-    assert report is not None
-    assert report.verdict != "incomplete", report
-    if report.verdict == "findings":
-        return sorted({finding.kind for finding in report.findings})
-    right = np.array_equal(report.arrays[output].reshape(x.shape), x.sum(1, keepdims=True) - x)
-    return [] if right else ["wrong results"]
 
 
 def has(kernel: Kernel, *kinds: type[Statement]) -> list[Statement]:
@@ -96,7 +52,6 @@ def test_rows_in_a_loop_take_stages_in_turn_and_blocks_meet_when_they_come_round
     assert findings(kernel) == []
     (ring,) = check(kernel, values(), target=H200).rings
     assert (ring.name, ring.full, ring.empty, ring.bytes) == ("exchange0", 1, 0, 4 * parts)
-    assert has(kernel, StoreRemote) == []
     assert len(has(kernel, SynchronizeCluster)) == 1
     (got,) = (b for b in kernel.shared if b.name.endswith("_of_blocks"))
     assert integers.constant(got.size) == 2 * parts

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.meeting_kernels import Meeting, planned_kernel
-from tests.support.meeting_runs import mutants, objections, objects, planned
+from tests.support.meeting_runs import mutants, objections, objects
 from tests.support.meetings import MEETINGS, PAGE, QUICK, table
 from warpsmith import knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.rings import FenceProxy
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Source
 from warpsmith.targets.hopper import H200
@@ -32,8 +31,8 @@ def test_the_suite_has_every_pair_that_can_meet() -> None:
     names = [each.name for each in MEETINGS]
     assert len(set(names)) == len(names) >= 30
     pairs = {pair for each in MEETINGS for pair in each.pairs}
-    for writer in ("store", "stmatrix", "TMA load", "cp.async", "remote store"):
-        for reader in ("load", "wgmma", "TMA store", "remote load"):
+    for writer in ("store", "stmatrix", "TMA load", "cp.async"):
+        for reader in ("load", "wgmma", "TMA store"):
             assert (writer, reader) in pairs
 
 
@@ -53,10 +52,3 @@ def test_nothing_planned_may_be_left_out(meeting: Meeting) -> None:
 
 def test_the_table_of_the_page_is_made_again() -> None:
     assert table() in PAGE.read_text()
-
-
-def test_fences_behind_remote_stores_are_those_of_the_cluster() -> None:
-    for meeting in MEETINGS:
-        fences = [s for s in planned(planned_kernel(meeting)) if isinstance(s, FenceProxy)]
-        remote = any(writer == "remote store" for writer, _ in meeting.pairs)
-        assert all(fence.of_cluster == remote for fence in fences)

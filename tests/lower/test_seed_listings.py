@@ -21,7 +21,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.pipelines import Content, Drain, Pipeline
 from warpsmith.kernel.rings import (
@@ -43,7 +43,7 @@ from warpsmith.targets.hopper import H200
 BOXES, TURNS, SCHEDULES = 4, 3, 16
 """Boxes of a staged tile, each with a store of its own; tiles."""
 
-PLACE = Place(stages=BOXES, turns=BOXES * TURNS, blocks=1)
+PLACE = Place(stages=BOXES, turns=BOXES * TURNS)
 TURN, BOX, THREAD = Symbol("i0", low=0), Symbol("i56", low=0), Symbol("t", low=0)
 OWN = Symbol("block_x", low=0, extent=Const(128))
 
@@ -72,7 +72,7 @@ def kernel_of(write: Body, threads: int, agent: Agent | None = None) -> Kernel:
         scalars=(),
         shared=(PLACE.shared,),
         body=(loop,) if agent is None else (Branch(agent, (loop,)),),
-        launch=PLACE.launch(Const(threads)),
+        launch=Launch((integers.ONE,) * 3, (Const(threads), integers.ONE, integers.ONE)),
         index_type=DataType.Int32,
         exchanged=frozenset(("S",)),
         pipelines=(Pipeline(name="S", stages=1, contents=contents),),
@@ -104,7 +104,7 @@ def by_warp() -> Kernel:
 
 def clean(kernel: Kernel) -> bool:
     """Whether the simulator has nothing to say, and all boxes are where they belong."""
-    x = np.random.default_rng(1).integers(-9, 9, PLACE.tiles * TILE).astype(numpy_dtype(HALF))
+    x = np.random.default_rng(1).integers(-9, 9, PLACE.turns * TILE).astype(numpy_dtype(HALF))
     memory = {
         "X": Contents(x, np.full(x.size, True)),
         "Y": Contents(np.zeros_like(x), np.full(x.size, False)),

@@ -117,11 +117,6 @@ def released_here(kernel: Kernel) -> Kernel:
     return edited(kernel, instead(ReleaseRemote, lambda s: ArriveByWarp(s.barrier, s.stage)))
 
 
-def published(kernel: Kernel) -> Kernel:
-    """Readers in other blocks say that they have written, too, and the wait is not for that."""
-    return edited(kernel, instead(ReleaseRemote, lambda s: replace(s, of_readers=False)))
-
-
 def acquired(kernel: Kernel) -> Kernel:
     """The wait for readers in other blocks is for what they wrote, too."""
     at = "ring0_empty"
@@ -212,9 +207,6 @@ FAULTS = {
     ),
     "barriers are not ready at all": Fault(
         lambda: started(None), "WS0915", frozenset({"missing-init-fence"})
-    ),
-    "the wait is for the own block's threads": Fault(
-        lambda: published(right()), "WS0920", frozenset({"race"})
     ),
     "one share's bytes are expected": Fault(
         one_share_expected, "WS0905", frozenset({"tx-mismatch"})

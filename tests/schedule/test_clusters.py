@@ -22,7 +22,7 @@ from warpsmith.kernel.clusters import (
     MEETINGS,
     AnnounceStart,
     AwaitStart,
-    StoreRemote,
+    StoreAsync,
     SynchronizeCluster,
     rank_in,
 )
@@ -167,7 +167,7 @@ def test_blocks_of_a_cluster_lie_along_the_grids_z() -> None:
 def test_a_cluster_of_one_block_is_none() -> None:
     kernel = lowered(SCHEDULES["one"])
     assert kernel.launch.cluster_blocks == 1
-    assert not any(isinstance(s, StoreRemote | SynchronizeCluster) for s in walk(kernel.body))
+    assert not any(isinstance(s, StoreAsync | SynchronizeCluster) for s in walk(kernel.body))
 
 
 def test_threads_alone_need_no_reduction_of_the_block() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from tests.support.meeting_parts import (
     FLOAT,
+    ONE,
     READERS,
     SUMS,
     THREADS,
@@ -28,7 +29,7 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement
 from warpsmith.kernel.pipelines import Content, Drain, Fill, OneStage, Pipeline
 from warpsmith.kernel.traversal import walk
@@ -78,9 +79,7 @@ class Meeting:
 
     @property
     def place(self) -> Place:
-        remote = any("remote" in name for pair in self.pairs for name in pair)
-        turns = len(self.straight) or self.turns
-        return Place(stages=self.stages, turns=turns, blocks=2 if remote else 1)
+        return Place(stages=self.stages, turns=len(self.straight) or self.turns)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -98,7 +97,7 @@ def unordered_kernel(meeting: Meeting) -> Kernel:
         scalars=(),
         shared=(place.shared,),
         body=body,
-        launch=place.launch(threads),
+        launch=Launch((ONE, ONE, ONE), (threads, ONE, ONE)),
         index_type=DataType.Int32,
         exchanged=frozenset() if own else frozenset(("S",)),
         pipelines=_pipelines(meeting, body),

@@ -1,8 +1,8 @@
 """How a tile of 64 x 16 elements gets into shared memory, and what reads it, each in every way.
 
 Rows of 32 bytes lie one after the other, and their two chunks of 16 bytes trade places as 32-byte
-swizzles have it, so that products can read what any of the ways has written. Without roles, a
-cluster has two blocks where they reach into each other's memory; a block has 128 threads.
+swizzles have it, so that products can read what any of the ways has written. The one block has 128
+threads.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.clusters import LoadRemote, StoreRemote, rank_in
-from warpsmith.kernel.kernel import Launch
 from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Element, For, Statement, Store
 from warpsmith.kernel.products import MatrixTile, Multiply, StoreMatrix
 from warpsmith.kernel.rings import TileCopy
@@ -42,13 +40,11 @@ class Place:
 
     Attributes:
         stages: of the shared buffer.
-        turns: tiles of a block.
-        blocks: of the cluster; 2 where the blocks reach into each other's memory.
+        turns: tiles.
     """
 
     stages: int
     turns: int
-    blocks: int
 
     @property
     def shared(self) -> Buffer:
@@ -57,37 +53,14 @@ class Place:
 
     @property
     def given(self) -> Buffer:
-        size = Const(self.tiles * TILE)
+        size = Const(self.turns * TILE)
         return Buffer("X", HALF, MemoryType.global_, size, False, alignment=128)
 
     @property
     def results(self) -> Buffer:
         """Tiles as they were given; or of products, which fill half of each."""
-        size = Const(self.tiles * TILE)
+        size = Const(self.turns * TILE)
         return Buffer("Y", HALF, MemoryType.global_, size, True, alignment=128)
-
-    @property
-    def tiles(self) -> int:
-        """Of all blocks."""
-        return self.turns * self.blocks
-
-    def launch(self, threads: Expr) -> Launch:
-        cluster = (self.blocks, 1, 1)
-        return Launch((Const(self.blocks), ONE, ONE), (threads, ONE, ONE), cluster=cluster)
-
-    @property
-    def rank(self) -> Expr:
-        return ZERO if self.blocks == 1 else rank_in(self.launch(Const(THREADS)))
-
-    @property
-    def peer(self) -> Expr:
-        """The other block of the cluster."""
-        assert self.blocks == 2
-        return integers.sub(1, self.rank)
-
-    def number(self, turn: Expr) -> Expr:
-        """Of this block's tile of a turn, among all tiles."""
-        return integers.add(integers.mul(self.rank, self.turns), turn)
 
 
 def chunk_at(thread: Expr) -> Expr:
@@ -115,7 +88,7 @@ def _registers(name: str, count: int, dtype: DataType = HALF) -> Buffer:
 
 def _first(place: Place, turn: Expr, thread: Expr) -> Expr:
     """A thread's first element of a tile in global memory."""
-    return integers.add(integers.mul(place.number(turn), TILE), integers.mul(thread, CHUNK))
+    return integers.add(integers.mul(turn, TILE), integers.mul(thread, CHUNK))
 
 
 def stored(place: Place, turn: Expr) -> Body:
@@ -140,7 +113,7 @@ def stored_matrices(place: Place, turn: Expr) -> Body:
     column = integers.add(
         integers.mul(integers.floordiv(matrix, 2), CHUNK), integers.mul(integers.mod(lane, 4), 2)
     )
-    source = integers.add(integers.mul(place.number(turn), TILE), integers.mul(row, DEPTH), column)
+    source = integers.add(integers.mul(turn, TILE), integers.mul(row, DEPTH), column)
     load = CopyVector(held, integers.mul(matrix, 2), place.given, source, 2)
     mine = integers.add(above, integers.mod(lane, 16))
     chunk = _traded(mine, integers.floordiv(lane, 16))
@@ -154,19 +127,9 @@ def loaded_by_tma(place: Place, turn: Expr) -> Body:
     return (_tile(place, turn, place.given, stores=False),)
 
 
-def stored_remotely(place: Place, turn: Expr) -> Body:
-    """Each thread stores 8 elements in the other block."""
-
-    def store(element: Expr) -> Statement:
-        value = Element(place.given, integers.add(_first(place, turn, X), element))
-        return StoreRemote(place.shared, integers.add(chunk_at(X), element), value, place.peer)
-
-    return (_elements("e", store),)
-
-
 def _tile(place: Place, turn: Expr, memory: Buffer, *, stores: bool) -> TileCopy:
-    first = integers.mul(place.number(turn), ROWS)
-    rows = TileDim(ROWS, first, Const(place.tiles * ROWS), Const(DEPTH))
+    first = integers.mul(turn, ROWS)
+    rows = TileDim(ROWS, first, Const(place.turns * ROWS), Const(DEPTH))
     return TileCopy(
         shared=place.shared,
         index=ZERO,
@@ -224,32 +187,15 @@ def stored_by_tma(place: Place, turn: Expr) -> Body:
     return (_tile(place, turn, place.results, stores=True),)
 
 
-def read_remotely(place: Place, turn: Expr) -> Body:
-    """Each thread loads 8 elements of the other block's, that another thread is to store."""
-    held, thread = _registers("Q", CHUNK), integers.sub(THREADS - 1, X)
-
-    def load(element: Expr) -> Statement:
-        source = integers.add(chunk_at(thread), element)
-        return LoadRemote(held, element, place.shared, source, place.peer)
-
-    def store(element: Expr) -> Statement:
-        target = integers.add(_first(place, turn, thread), element)
-        return Store(place.results, target, Element(held, element))
-
-    return Declare(held), _elements("e", load), _elements("e", store)
-
-
 WRITERS = {
     "store": stored,
     "stmatrix": stored_matrices,
     "TMA load": loaded_by_tma,
     "cp.async": copied,
-    "remote store": stored_remotely,
 }
 READERS = {
     "load": read,
     "own load": read_own,
     "wgmma": multiplied,
     "TMA store": stored_by_tma,
-    "remote load": read_remotely,
 }

@@ -54,36 +54,33 @@ PLANNED = (
 def given(meeting: Meeting) -> np.ndarray:
     """Whole numbers, so small that no sum of products is rounded."""
     random = np.random.default_rng(6)
-    shape = (meeting.place.tiles, ROWS, DEPTH)
+    shape = (meeting.place.turns, ROWS, DEPTH)
     return random.integers(-2, 3, shape).astype(numpy_dtype(HALF))
 
 
 def expected(meeting: Meeting) -> np.ndarray:
     """All results; NaN where none is stored."""
-    place = meeting.place
-    blocks = given(meeting).astype(np.float32).reshape(place.blocks, place.turns, ROWS, DEPTH)
-    result = np.full((place.blocks, place.turns, THREADS, ROWS * DEPTH // THREADS), np.nan)
-    pairs = meeting.straight or meeting.pairs * place.turns
-    for turn, (writer, reader) in enumerate(pairs):
-        crossed = (writer == "remote store") != (reader == "remote load")
-        tiles = blocks[::-1, turn] if crossed else blocks[:, turn]
+    turns = meeting.place.turns
+    result = np.full((turns, THREADS, ROWS * DEPTH // THREADS), np.nan)
+    pairs = meeting.straight or meeting.pairs * turns
+    for turn, (tile, (_, reader)) in enumerate(zip(given(meeting), pairs, strict=True)):
         if meeting.adds:
-            sums = np.nan_to_num(result[:, 0, :, :SUMS])
-            result[:, 0, :, :SUMS] = sums + _multiplied(tiles)
+            result[0, :, :SUMS] = np.nan_to_num(result[0, :, :SUMS]) + _multiplied(tile)
         elif reader == "wgmma":
-            result[:, turn, :, :SUMS] = _multiplied(tiles)
+            result[turn, :, :SUMS] = _multiplied(tile)
         else:
-            result[:, turn] = tiles.reshape(result[:, turn].shape)
+            result[turn] = tile.reshape(result[turn].shape)
     return result.reshape(-1)
 
 
-def _multiplied(tiles: np.ndarray) -> np.ndarray:
-    """Products by block and thread, with the elements that a thread has next to each other."""
-    whole = np.einsum("brk,bck->brc", tiles, tiles[:, :COLUMNS])
+def _multiplied(tile: np.ndarray) -> np.ndarray:
+    """Products by thread, with the elements that a thread has next to each other."""
+    wide = tile.astype(np.float32)
+    whole = wide @ wide[:COLUMNS].T
     thread, number = np.arange(THREADS)[:, None], np.arange(SUMS)
     rows = 16 * (thread // 32) + 8 * (number // 2) + thread % 32 // 4
     columns = 2 * (thread % 4) + number % 2
-    return np.asarray(whole[:, rows, columns])
+    return np.asarray(whole[rows, columns])
 
 
 # --- runs --------------------------------------------------------------------------------------

@@ -14,10 +14,8 @@ from warpsmith.kernel.clusters import (
     AnnounceStart,
     ArriveRemote,
     AwaitStart,
-    LoadRemote,
     ReleaseRemote,
     StoreAsync,
-    StoreRemote,
     SynchronizeCluster,
 )
 from warpsmith.kernel.kernel import Kernel
@@ -26,9 +24,6 @@ from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import is_remote, walk
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.targets.family import Limits
-
-_READERS = {False: "", True: "<READERS>"}
-"""What arrivals publish: by whether they are of readers, the template's argument."""
 
 
 def is_of_cluster(statement: Statement) -> bool:
@@ -77,14 +72,6 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
                 raise InternalError(f"{what} is for all threads, and stands in a role")
             value.pieces.add("cluster")
             return [_meeting(statement)]
-        case StoreRemote(buffer=buffer, index=index, value=stored, rank=rank):
-            value.pieces.add("remote")
-            place = _place(buffer, index, value)
-            return [f"ws_remote_store({place}, {value(rank)}, {value(stored)});"]
-        case LoadRemote(target=target, target_index=to, source=source, source_index=index):
-            value.pieces.add("remote")
-            place = f"{_place(source, index, value)}, {value(statement.rank)}"
-            return [f"{value.place(target, to)} = ws_remote_load({place});"]
         case StoreAsync(buffer=buffer, index=index, value=stored, rank=rank):
             if statement.bytes not in (4, 8):
                 raise InternalError(f"{buffer.name} has elements of no 4 or 8 bytes for st.async")
@@ -94,16 +81,16 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             return [f"ws_remote_store_async({place}, {value(stored)}, {barrier});"]
         case ArriveRemote(barrier=barrier, stage=stage, ranks=ranks):
             value.pieces.add("remote_barrier")
-            place, as_ = _place(barrier, stage, value), _READERS[statement.of_readers]
-            return [f"ws_remote_arrive{as_}({place}, {value(rank)});" for rank in ranks]
+            place = _place(barrier, stage, value)
+            return [f"ws_remote_arrive<READERS>({place}, {value(rank)});" for rank in ranks]
         case ReleaseRemote(barrier=barrier, stage=stage, ranks=ranks):
             if team is None:
                 raise InternalError(
                     "ReleaseRemote is for warps, and stands in a role of one thread"
                 )
             value.pieces.add("remote_barrier")
-            place, as_ = _place(barrier, stage, value), _READERS[statement.of_readers]
-            return [f"ws_remote_release{as_}({place}, {value(r)}{team.release});" for r in ranks]
+            end, place = team.release, _place(barrier, stage, value)
+            return [f"ws_remote_release<READERS>({place}, {value(r)}{end});" for r in ranks]
         case WatchedAwait(stage=stage, site=site, limit=limit):
             value.pieces.add("cluster_watchdog")
             end = f"{site.number}, {value(stage)}, {limit}ull"

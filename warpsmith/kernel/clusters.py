@@ -15,7 +15,6 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.effects import (
-    READ,
     WRITE,
     Done,
     Orders,
@@ -25,7 +24,6 @@ from warpsmith.kernel.effects import (
     expression,
     plain,
     touches,
-    writes,
 )
 from warpsmith.kernel.kernel import Launch
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -102,44 +100,15 @@ MEETINGS = (AnnounceStart, AwaitStart, SynchronizeCluster)
 """Statements at which the threads of all blocks take part."""
 
 
-_READ = replace(READ, words="threads read in another block", remote=True)
-_WRITE = replace(WRITE, words="threads write in another block", remote=True)
-_SEND = replace(_WRITE, proxy=Proxy.ASYNC, words="threads send to another block", done=Done.BYTES)
-
-
-@dataclass(frozen=True, slots=True)
-class StoreRemote(Statement):
-    """`st.shared::cluster`: `buffer[index] = value` in the block with that rank."""
-
-    words = "{buffer} of block {rank} = {value}"
-
-    buffer: Buffer = field(metadata=touches(_WRITE, "index"))
-    index: Expr = field(metadata=expression())
-    value: Expr = field(metadata=expression())
-    rank: Expr = field(metadata=expression())
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRemote(Statement):
-    """`ld.shared::cluster`: `target[target_index]` is `source[source_index]` of another block.
-
-    Attributes:
-        target: registers.
-        source: shared memory of the block with that rank.
-    """
-
-    words = "{target} = {source} of block {rank}"
-
-    target: Buffer = field(metadata=writes("target_index"))
-    target_index: Expr = field(metadata=expression())
-    source: Buffer = field(metadata=touches(_READ, "source_index"))
-    source_index: Expr = field(metadata=expression())
-    rank: Expr = field(metadata=expression())
+_SEND = replace(
+    WRITE, proxy=Proxy.ASYNC, words="threads send to another block", remote=True, done=Done.BYTES
+)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreAsync(Statement):
-    """`st.async`: like `StoreRemote`, but the thread goes on, and a barrier counts the bytes.
+    """`st.async`: `buffer[index] = value` in the block with that rank; the thread goes on, and a
+    barrier counts the bytes.
 
     Buffer and barrier are those of the block with that rank. There, whoever waits for the phase
     sees the value, once the bytes were expected.
@@ -162,38 +131,29 @@ class StoreAsync(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ArriveRemote(Statement):
-    """This thread alone arrives at a barrier of each block with one of those ranks.
+    """This thread alone arrives at a barrier of each block with one of those ranks, as a reader.
 
-    Who waits there for what this thread did does so by an `Await` of the whole cluster.
-
-    Attributes:
-        of_readers: what this thread read may be overwritten; what it wrote is not published, which
-            would take a fence of all memory (`MEMBAR.ALL.GPU`).
+    What it read may be overwritten. What it wrote is not published: that would take a fence of all
+    memory (`MEMBAR.ALL.GPU`).
     """
 
-    words = "arrive at {barrier} of block {ranks}{of_readers: as a reader}"
+    words = "arrive at {barrier} of block {ranks} as a reader"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     stage: Expr = field(metadata=expression())
     ranks: tuple[Expr, ...] = field(metadata=expression())
-    of_readers: bool = field(default=False, kw_only=True, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRemote(Statement):
-    """Each warp arrives there, through one thread, once all its threads are done with a stage.
-
-    Attributes:
-        of_readers: as of `ArriveRemote`.
-    """
+    """Each warp arrives so, through one thread, once all its threads are done with a stage."""
 
     collective: ClassVar[bool] = True
-    words = "release {barrier} of block {ranks}{of_readers: as readers}"
+    words = "release {barrier} of block {ranks} as readers"
 
     barrier: Buffer = field(metadata=at_barrier(Verb.ARRIVE, remote=True))
     stage: Expr = field(metadata=expression())
     ranks: tuple[Expr, ...] = field(metadata=expression())
-    of_readers: bool = field(default=False, kw_only=True, metadata=plain())
 
 
 BY_WARP = (ArriveByWarp, ReleaseRemote)

@@ -52,8 +52,7 @@ def check_clusters(kernel: Kernel) -> None:
     for each in walk(kernel.body):
         for use in barrier_uses(each):
             if use.remote:
-                reads = isinstance(each, ArriveRemote | ReleaseRemote) and each.of_readers
-                readers[use.barrier.name] = reads and readers.get(use.barrier.name, True)
+                readers[use.barrier.name] = isinstance(each, ArriveRemote | ReleaseRemote)
     for statement in kernel.body:
         role = (statement.agent.name,) if isinstance(statement, Branch) else ()
         for each in walk((statement,)):
@@ -66,7 +65,7 @@ def _check_wait(wait: Await, readers: bool, role: tuple[str, ...]) -> None:
     """A wait for other blocks relies on what their arrivals, or bytes, publish, and on no more.
 
     Args:
-        readers: all of them are of readers.
+        readers: they arrive when they have read; else their writes are counted.
     """
     if wait.of_cluster == readers:
         broken(

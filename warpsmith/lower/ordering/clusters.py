@@ -9,32 +9,12 @@ from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeClus
 from warpsmith.kernel.nodes import Synchronize
 from warpsmith.kernel.rings import Await, InitBarriers
 from warpsmith.kernel.traversal import barriers
-from warpsmith.lower.ordering.edges import Hazard, of_cluster
-from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
+from warpsmith.lower.ordering.edges import of_cluster
 from warpsmith.lower.ordering.scopes import Scope, Site
-from warpsmith.lower.ordering.tree import Node, common, inside, straight
+from warpsmith.lower.ordering.tree import Node, inside, straight
 
 _STARTED = SynchronizeCluster("all blocks have started")
 _OVER = SynchronizeCluster("no block is needed any more")
-
-
-def meet_through_rings(guards: Iterable[MbarrierEdge]) -> None:
-    """Let blocks meet behind a wait for a stage, before others of them read it, and behind these
-    reads, before they say that it is free: an mbarrier knows only its own block's threads.
-    """
-    for guard in guards:
-        if guard.hazard is Hazard.RAW and guard.second.effect.remote:
-            guard.nodes.append(_between(guard.wait, guard.second.node, guard, "written"))
-        elif guard.hazard is Hazard.WAR and guard.first.effect.remote:
-            guard.nodes.append(_between(guard.first.node, guard.stop, guard, "free again"))
-
-
-def _between(first: Node, second: Node, guard: MbarrierEdge, what: str) -> Node:
-    known = _met(straight(first, second))
-    if known is not None:
-        return known
-    place = inside(second, common(first, second))
-    return place.before(SynchronizeCluster(f"{guard.buffer} is {what}"))[0]
 
 
 def meet_around(scope: Scope, own: Sequence[Site]) -> None:

@@ -23,8 +23,6 @@ def fence_edges(edges: Sequence[Edge]) -> None:
         known = _fence(way[:end])
         if known is None:
             known = _placed(edge, barrier)
-        if edge.first.effect.remote and edge.first.writes:
-            known.statement = FenceProxy(of_cluster=True)
         edge.nodes.append(known)
 
 

@@ -12,7 +12,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Comment
 from warpsmith.kernel.rings import AwaitCopies
 from warpsmith.lower.ordering.barriers import place_barriers
-from warpsmith.lower.ordering.clusters import meet_around, meet_through_rings
+from warpsmith.lower.ordering.clusters import meet_around
 from warpsmith.lower.ordering.edges import Edge, edges
 from warpsmith.lower.ordering.fences import fence_edges, fence_fills, fence_refills
 from warpsmith.lower.ordering.groups import (
@@ -70,7 +70,6 @@ def planned(kernel: Kernel) -> Plan:
         place_barriers(found)
         mine = [guard for guard in through if guard.first.scope is scope]
         batches += _order_groups(scope, own, found, mine)
-        meet_through_rings(mine)
         meet_around(scope, own)
         ends += _finish(scope, own)
         within += found

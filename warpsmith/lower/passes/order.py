@@ -23,8 +23,8 @@ def order(kernel: Kernel) -> Kernel:
               is fenced by the one thread that asks for the copy.
       DELAY   one group of products stays on its way from iteration to iteration; the stages that it
               reads are released an iteration later.
-      CLUSTER where one side reaches into another block's memory, all blocks of the cluster meet;
-              also before they first do, so that all have started, and before any of them ends.
+      CLUSTER all blocks of the cluster meet before one reaches into another's memory, so that all
+              have started, and before any of them ends.
 
     Before, with two stages::
 

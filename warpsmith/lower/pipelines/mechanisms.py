@@ -94,7 +94,7 @@ def _arrive_free_everywhere(pipeline: Pipeline, verb: Release, agent: Agent | No
         return ()
     ranks = tuple(map(by_rank, zip(*pipeline.peers, strict=True)))
     kind = ArriveRemote if agent is not None and agent.elected else ReleaseRemote
-    return (kind(pipeline.empty, verb.stage, ranks, of_readers=True),)
+    return (kind(pipeline.empty, verb.stage, ranks),)
 
 
 def _nothing(*_: object) -> Statements:
