@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench import drawn, lengths
+from bench import drawn
 from bench.peers import OWN
 from bench.row import Row, read_rows
-from bench.run import SUITES
 from bench.table import US, by_size, geomean, speedup, tables
 from pages.section import Section
-
-PEERS = ("warpsmith", "torch_compile", "nvfuser", "torch")
 
 PAGES: dict[str, tuple[str, ...]] = {
     "pointwise": ("pointwise",),
@@ -38,29 +35,9 @@ their own, beside the peer that is too large to be brought with all others."""
 SECTION = Section.of("benchmarks", "bench.readme")
 
 
-def measured(directory: Path) -> list[Row]:
-    """All rows of a directory of benchmark files, suite by suite."""
-    return [row for suite in SUITES for row in _rows(directory, suite)]
-
-
 def readme_table(directory: Path) -> str:
-    """Markdown: each problem at sizes that a seed said; at the usual ones until there are any."""
-    rows = [row for suite in drawn.SUITES for row in _rows(directory, suite)]
-    return drawn.table(rows) if rows else usual_table(directory)
-
-
-def usual_table(directory: Path) -> str:
-    """Markdown: each problem's share of the ceiling over the usual sizes of both types."""
-    apart = {*OWN, *lengths.SIZES}
-    rows = [row for row in measured(directory) if row.pct_ceiling and row.suite not in apart]
-    lines = [
-        f"| problem | sizes | {' | '.join(PEERS)} | x best peer |",
-        "|---|---|" + "---|" * (len(PEERS) + 1),
-    ]
-    problems = list(dict.fromkeys(row.problem for row in rows))
-    for problem in problems:
-        lines.append(_line(problem, [row for row in rows if row.problem == problem]))
-    return "\n".join(lines)
+    """Markdown: each problem at sizes that a seed said."""
+    return drawn.table(row for suite in drawn.SUITES for row in _rows(directory, suite))
 
 
 def index(directory: Path) -> str:
@@ -98,12 +75,6 @@ def pages(root: Path) -> Iterator[tuple[Path, str]]:
 def _rows(directory: Path, suite: str) -> list[Row]:
     path = directory / f"{suite}.json"
     return read_rows(path) if path.exists() else []
-
-
-def _line(problem: str, rows: list[Row]) -> str:
-    groups = by_size(rows)
-    shares = [_share(rows, impl) for impl in PEERS]
-    return f"| `{problem}` | {len(groups)} | {' | '.join(shares)} | {_ahead(rows)} |"
 
 
 def _summary(rows: list[Row]) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from warpsmith.errors import ArgumentError
 
-OPTIONAL = ("error", "limit_us", "seed")
-"""What files only have where there is any."""
+RUN = ("suite", "gpu", "versions", "date", "seed")
+"""What the rows of a run have in common; files say it once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class Row:
     shape: tuple[int, ...]
     dtype: str
     impl: str
-    us: float | None
+    us: float | None = None
     ceiling_us: float | None = None
     pct_ceiling: float | None = None
     rel_err: float | None = None
@@ -53,37 +54,51 @@ class Row:
     limit_us: float | None = None
     seed: int | None = None
 
+    @property
+    def run(self) -> dict[str, Any]:
+        """What it has in common with other rows of its run, as JSON has it."""
+        found = {name: getattr(self, name) for name in RUN}
+        return _known({**found, "versions": dict(self.versions)})
+
     def as_json(self) -> dict[str, Any]:
-        """The row as JSON has it; `error`, `limit_us` and `seed` only where there is one."""
-        content = asdict(self)
-        content["shape"] = list(self.shape)
-        content["versions"] = dict(self.versions)
-        for name in OPTIONAL:
-            if content[name] is None:
-                del content[name]
-        return content
+        """The rest, as JSON has it."""
+        own = {name: value for name, value in asdict(self).items() if name not in RUN}
+        return _known({**own, "shape": list(self.shape)})
 
     @classmethod
-    def from_json(cls, content: dict[str, Any]) -> Row:
-        """The inverse of `as_json`. Raises ArgumentError for what is no row."""
-        known = {declared.name for declared in fields(cls)}
-        needed = known - {"ceiling_us", "pct_ceiling", "rel_err", *OPTIONAL}
-        wrong = sorted(set(content) - known) or sorted(needed - set(content))
+    def from_json(cls, run: dict[str, Any], content: dict[str, Any]) -> Row:
+        """The row of what `run` and `as_json` say. Raises ArgumentError for what is no row."""
+        said = {**run, **content}
+        declared = {each.name: each.default for each in fields(cls)}
+        needed = {name for name, default in declared.items() if default is MISSING}
+        wrong = sorted(set(said) - set(declared)) or sorted(needed - set(said))
         if wrong:
             raise ArgumentError(f"not a row of a benchmark: {wrong[0]!r} is unknown or missing")
-        versions = tuple(sorted(content["versions"].items()))
-        return cls(**{**content, "shape": tuple(content["shape"]), "versions": versions})
+        versions = tuple(sorted(said["versions"].items()))
+        return cls(**{**said, "shape": tuple(said["shape"]), "versions": versions})
+
+
+def _known(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in content.items() if value is not None}
 
 
 def write_rows(path: Path, rows: Iterable[Row]) -> None:
-    """Write one list of rows, whole or not at all."""
-    lines = ",\n".join(json.dumps(row.as_json(), allow_nan=False) for row in rows)
+    """Write the rows run by run, whole or not at all."""
+    runs = (
+        {**run, "rows": [row.as_json() for row in group]}
+        for run, group in groupby(rows, key=lambda row: row.run)
+    )
+    content = json.dumps(list(runs), allow_nan=False).replace('{"problem"', '\n{"problem"')
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(path.suffix + ".part")
-    aside.write_text(f"[\n{lines}\n]\n")
+    aside.write_text(f"{content}\n")
     os.replace(aside, path)
 
 
 def read_rows(path: Path) -> list[Row]:
     """The rows of a file that `write_rows` wrote."""
-    return [Row.from_json(content) for content in json.loads(path.read_text())]
+    return [
+        Row.from_json({name: value for name, value in run.items() if name != "rows"}, content)
+        for run in json.loads(path.read_text())
+        for content in run["rows"]
+    ]

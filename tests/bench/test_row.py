@@ -35,11 +35,17 @@ def test_rows_come_back_from_a_file_as_they_were(tmp_path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["pointwise.json"]
 
 
-def test_json_has_the_promised_keys_and_an_error_only_where_there_is_one() -> None:
-    keys = "suite problem shape dtype impl us ceiling_us pct_ceiling rel_err gpu versions date"
-    assert list(ROW.as_json()) == keys.split()
-    assert replace(ROW, error="no").as_json()["error"] == "no"
-    assert ROW.as_json()["versions"] == {"torch": "2.11.0", "warpsmith": "0.1.0"}
+def test_what_a_run_has_in_common_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    rows = [ROW, replace(ROW, us=18.0, rel_err=None), replace(ROW, seed=7, error="no")]
+    write_rows(path, rows)
+    first, second = json.loads(path.read_text())
+    assert list(first) == ["suite", "gpu", "versions", "date", "rows"]
+    assert first["versions"] == {"torch": "2.11.0", "warpsmith": "0.1.0"}
+    keys = "problem shape dtype impl us ceiling_us pct_ceiling rel_err"
+    assert [list(row) for row in first["rows"]] == [keys.split(), keys.split()[:-1]]
+    assert (second["seed"], second["rows"][0]["error"]) == (7, "no")
+    assert read_rows(path) == rows
 
 
 def test_a_number_that_json_lacks_is_refused_and_the_old_file_stays(tmp_path: Path) -> None:
@@ -52,7 +58,7 @@ def test_a_number_that_json_lacks_is_refused_and_the_old_file_stays(tmp_path: Pa
 
 @pytest.mark.parametrize(("key", "change"), [("speed", {"speed": 1}), ("gpu", {"gpu": None})])
 def test_what_is_no_row_is_refused(tmp_path: Path, key: str, change: dict[str, object]) -> None:
-    content = {**ROW.as_json(), **change}
+    content = {**ROW.run, "rows": [ROW.as_json()], **change}
     if content[key] is None:
         del content[key]
     path = tmp_path / "rows.json"
