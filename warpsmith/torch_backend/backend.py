@@ -17,6 +17,7 @@ from warpsmith.torch_backend.graph import compile_graph
 from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.report import Record, parameters_of, remember
 from warpsmith.torch_backend.source import Boxed
+from warpsmith.torch_backend.writes import write_in_place
 
 
 def backend(
@@ -44,6 +45,7 @@ def backend(
         inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=dict(decompositions()),
+        keep_inference_input_mutations=True,
     )(module, example_inputs)
     return made
 
@@ -60,6 +62,7 @@ def _compiled(
     devices = {t.device.type for node in module.graph.nodes for t in tensors_of(node)}
     if knobs.device == "auto" and devices == {"cpu"}:  # the simulator would take too long
         knobs = knobs.replace(device="reference")
+    write_in_place(module.graph)
     made = compile_graph(
         module,
         knobs,
