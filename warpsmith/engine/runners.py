@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from warpsmith.engine.agreements import Agreement
 from warpsmith.engine.allocations import Allocation
+from warpsmith.engine.counters import counters
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.lines import Line, line_of, sketch_of
 from warpsmith.engine.lives import scratch_of, turns_of
@@ -21,35 +22,8 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
-from warpsmith.runtime.kept import WORKSPACES
 from warpsmith.runtime.memory import DeviceMemory, host_arrays, no_room, span
-from warpsmith.runtime.recent import Recent
-from warpsmith.runtime.stream import current_stream, is_capturing
-
-_COUNTERS: Final[Recent[tuple[int, int, int, int], Any]] = Recent(WORKSPACES)
-"""Arrival counters by device, stream and how many they are."""
-
-
-def _counters(ordinal: int, place: int, elements: int, stream: int) -> Any:
-    """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
-
-    Kernels of a stream share them: none touches them before the one before it is over. Those of
-    one kernel, told apart by their `place` among its scratch, are never the same. A graph that
-    is being captured gets its own, zeroed by the graph, since its replays may overlap with
-    other work of this stream.
-    """
-    import torch
-
-    device = arrays.torch_device("cuda", ordinal)
-    if is_capturing():
-        return torch.zeros(elements, dtype=torch.int32, device=device)
-    key = (ordinal, stream, place, elements.bit_length())
-    found = _COUNTERS.get(key)
-    if found is None:
-        room = (1 << elements.bit_length()) - 1  # any number of as many bits
-        found = _COUNTERS.put(key, torch.zeros(room, dtype=torch.int32, device=device))
-    return found
-
+from warpsmith.runtime.stream import current_stream
 
 _Sizes = tuple[int, ...]
 
@@ -133,7 +107,7 @@ class OnDevice:
         return made
 
     def _recipe(self, call: CallPlan, line: Line | None) -> Any:
-        made = partial(_counters, self._ordinal)
+        made = partial(counters, self._ordinal)
         return recipe_of(self._fusion, call, self._loaded, self._ordinal, made, line)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -156,9 +130,9 @@ class OnDevice:
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
         # overlap, and what one of them wrote is no scratch for the next.
-        counters = self._counters(stream)
+        zeros = self._counters(stream)
         spaces = [{form[0]: self._empty(*form) for form in own} for own in self._spaces]
-        for loaded, own, zeroed in zip(self._loaded, spaces, counters, strict=True):
+        for loaded, own, zeroed in zip(self._loaded, spaces, zeros, strict=True):
             for name, memory in (own | zeroed).items():
                 addresses[name] = memory.data_ptr()
             loaded.start(addresses, scalars, stream)
@@ -179,8 +153,8 @@ class OnDevice:
         inputs.clear()
         stream = current_stream(self._ordinal)
         # Counters are zeroed by kernels, of which none comes between launches that overlap.
-        counters = self._counters(stream)
-        for loaded, own, (made, done) in zip(self._loaded, counters, self._turns, strict=True):
+        zeros = self._counters(stream)
+        for loaded, own, (made, done) in zip(self._loaded, zeros, self._turns, strict=True):
             try:
                 new = {form[0]: self._empty(*form) for form in made}
             except DeviceError:
@@ -210,7 +184,7 @@ class OnDevice:
         """Arrival counters of each launch."""
         return [
             {
-                space.name: _counters(self._ordinal, place, space.elements, stream)
+                space.name: counters(self._ordinal, place, space.elements, stream)
                 for place, space in enumerate(loaded.workspaces)
                 if space.zeroed
             }
