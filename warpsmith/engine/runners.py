@@ -39,6 +39,7 @@ class OnDevice:
     Attributes:
         recipe: the same for the launcher in C; None where that cannot run it.
         sketch: what lines to other calls are drawn by; None where there are none.
+        in_turns: whether `consumed` gives each launch its memory for itself.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class OnDevice:
         self._turns = tuple(
             (tuple(map(_form, turn.made)), turn.done) for turn in turns_of(fusion, call)
         )
+        self.in_turns = bool(self._turns)
         self.recipe = self._recipe(call, None)
         self.sketch = None
         if self.recipe is not None and agreements is not None:
@@ -144,7 +146,7 @@ class OnDevice:
         """The same for inputs that the caller needs no more: where tensors are large they leave the
         list, and each launch gets its memory for itself, from what launches before it let go of.
         """
-        if not self._turns:
+        if not self.in_turns:
             return self(inputs)
         self._call = None
         addresses = self._addresses(inputs)
