@@ -244,6 +244,18 @@ def test_reductions_of_one_kernel_have_counters_of_their_own(counters: list[Any]
     assert len({made.data_ptr() for made in counters}) == 2
 
 
+def test_a_graph_zeroes_all_its_counters_at_once(
+    fake: FakeDriver, counters: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(counting, "is_capturing", lambda: True)
+    both = warpsmith.fuse(lambda x: (ops.sum(x), ops.max(x)))
+    for calls in (1, 2):
+        both(torch.ones(1 << 18))
+        assert [made.numel() for made in counters] == [2] * calls  # replays may overlap
+    assert not counting._COUNTERS.entries
+
+
 def test_pools_of_graphs_that_are_warmed_up_hold_no_counters(
     counters: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

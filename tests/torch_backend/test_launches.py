@@ -38,7 +38,7 @@ def program_of(gpu: StandIn, *inputs: torch.Tensor) -> Program:
 
     program, *others = compiled(twice, *inputs, device="auto").programs
     gpu.made.clear()  # by tracing
-    assert program is not None
+    assert isinstance(program, Program)
     assert not others
     return program
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -18,18 +19,31 @@ def counters(ordinal: int, place: int, elements: int, stream: int) -> Any:
     """Counters, zeroed once per stream: each kernel leaves them at zero.
 
     Kernels of a stream share them: none touches them before the one before it is over. Those of
-    one kernel, told apart by their `place` among its scratch, are never the same. A graph that
-    is being captured gets its own, zeroed by the graph, since its replays may overlap with
-    other work of this stream.
+    one kernel, told apart by their `place` among its scratch, are never the same.
     """
-    if is_capturing():
-        return _zeros(ordinal, elements, None)
     key = (ordinal, stream, place, elements.bit_length())
     found = _COUNTERS.get(key)
     if found is None:
         room = (1 << elements.bit_length()) - 1  # any number of as many bits
         found = _COUNTERS.put(key, _kept_zeros(ordinal, room))
     return found
+
+
+def counters_of_call(
+    ordinal: int, launches: Sequence[Mapping[str, tuple[int, int]]], stream: int
+) -> list[dict[str, Any]]:
+    """Counters of the kernels of a call, by name: of each its place and how many they are.
+
+    A graph that is being captured gets its own, which one kernel of the graph zeroes, since its
+    replays may overlap with other work of the stream.
+    """
+    if not is_capturing():
+        return [
+            {n: counters(ordinal, *own, stream) for n, own in each.items()} for each in launches
+        ]
+    sizes = [elements for each in launches for _, elements in each.values()]
+    parts = iter(_zeros(ordinal, sum(sizes), None).split(sizes) if sizes else ())
+    return [{name: next(parts) for name in each} for each in launches]
 
 
 def _kept_zeros(ordinal: int, elements: int) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from warpsmith.engine.agreements import Agreement
 from warpsmith.engine.allocations import Allocation
-from warpsmith.engine.counters import counters
+from warpsmith.engine.counters import counters, counters_of_call
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.lines import Line, line_of, sketch_of
 from warpsmith.engine.lives import scratch_of, turns_of
@@ -76,6 +76,14 @@ class OnDevice:
             tuple(_form(made) for each in launch.workspaces if (made := scratch_of(each)))
             for launch in call.launches
         )
+        self._zeroed = tuple(
+            {
+                space.name: (place, space.elements)
+                for place, space in enumerate(loaded.workspaces)
+                if space.zeroed
+            }
+            for loaded in self._loaded
+        )
         self._turns = tuple(
             (tuple(map(_form, turn.made)), turn.done) for turn in turns_of(fusion, call)
         )
@@ -132,7 +140,7 @@ class OnDevice:
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
         # overlap, and what one of them wrote is no scratch for the next.
-        zeros = self._counters(stream)
+        zeros = counters_of_call(self._ordinal, self._zeroed, stream)
         spaces = [{form[0]: self._empty(*form) for form in own} for own in self._spaces]
         for loaded, own, zeroed in zip(self._loaded, spaces, zeros, strict=True):
             for name, memory in (own | zeroed).items():
@@ -155,7 +163,7 @@ class OnDevice:
         inputs.clear()
         stream = current_stream(self._ordinal)
         # Counters are zeroed by kernels, of which none comes between launches that overlap.
-        zeros = self._counters(stream)
+        zeros = counters_of_call(self._ordinal, self._zeroed, stream)
         for loaded, own, (made, done) in zip(self._loaded, zeros, self._turns, strict=True):
             try:
                 new = {form[0]: self._empty(*form) for form in made}
@@ -181,17 +189,6 @@ class OnDevice:
                 refuse_gradients(position)
             found[name] = tensor.data_ptr()
         return found
-
-    def _counters(self, stream: int) -> list[dict[str, Any]]:
-        """Arrival counters of each launch."""
-        return [
-            {
-                space.name: counters(self._ordinal, place, space.elements, stream)
-                for place, space in enumerate(loaded.workspaces)
-                if space.zeroed
-            }
-            for loaded in self._loaded
-        ]
 
     def _empty(self, name: str, shape: _Sizes, strides: _Sizes | None, dtype: Any) -> Any:
         try:
