@@ -11,6 +11,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.attention import lay_masks_dense
+from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.graph import compile_graph
@@ -62,6 +63,7 @@ def _compiled(
     devices = {t.device.type for node in module.graph.nodes for t in tensors_of(node)}
     if knobs.device == "auto" and devices == {"cpu"}:  # the simulator would take too long
         knobs = knobs.replace(device="reference")
+    fold_constants(module)
     write_in_place(module.graph)
     made = compile_graph(
         module,
