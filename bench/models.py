@@ -5,8 +5,8 @@ python -m bench.models        # on the GPU: real widths, forward and training st
 python -m bench.models --names own_llama --mode reduce-overhead --report
 
 On the GPU all contenders of a model are compiled first, their losses and gradients held against
-those of eager in float, then they are timed in turn, and the median of their ratios to Inductor is
-printed with their peaks of memory.
+those of eager in float, then they are timed in turn, each behind a call of its own, and the median
+of their ratios to Inductor is printed with their peaks of memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from bench.small_models import NAMES, REAL, TINY, Size, loss_of, made
 from warpsmith.torch_backend.backend import backend
 from warpsmith.torch_backend.report import report
 
-ROUNDS = 20
+ROUNDS = 10
 
 
 def gradients(
@@ -140,6 +140,7 @@ def timed(given: Contenders, *, shown: bool, profiled: bool) -> None:
         for _ in range(ROUNDS):
             for who in given.calls:
                 start_event, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                run(who)  # so that the GPU is as warm, and the host as far ahead, for all
                 start_event.record()
                 run(who)
                 end.record()

@@ -121,7 +121,7 @@ def test_calls_between_two(gpu: StandIn, name: str) -> None:
         for n in (640, 800):
             made(*given(n))
     (trace,) = [each[0] for each in made._traces.entries.values()]
-    trace.executable.shortcut = made._shortcut
+    trace.executable.shortcut = made.shortcut
     inner = [between(gpu, trace.executable, list(given(n))) for n in (641, 656, 720, 799)]
     assert any(inner)
     for n in (1, 0, 600, 639, 801, 6400):

@@ -245,4 +245,4 @@ def random_call(seed: int) -> tuple[Executable, list[Any]]:
 
 def taken_by_c(made: Any, *args: Any) -> bool:
     """Whether the launcher in C takes such a call of a fused function."""
-    return made._shortcut.launch(args) is not NotImplemented
+    return made.shortcut.launch(args) is not NotImplemented
