@@ -141,7 +141,7 @@ def _fused(function: Callable[..., Any], given: Sequence[Any], *, python: bool =
     made = warpsmith.fuse(function)
     if python:
         made(*given)  # what runs it is known from here on, and nothing else is kept
-        made._shortcut = Shortcut()
+        made.shortcut = Shortcut()
     elif len(given) == 2:
         a, b = given
         return lambda: made(a, b)

@@ -5,8 +5,8 @@ python -m bench.models        # on the GPU: real widths, forward and training st
 python -m bench.models --names own_llama --mode reduce-overhead --report
 
 On the GPU all contenders of a model are compiled first, their losses and gradients held against
-those of eager in float, then they are timed in turn, and the median of their ratios to Inductor is
-printed with their peaks of memory.
+those of eager in float, then they are timed in turn, each behind a call of its own, and the median
+of their ratios to Inductor is printed with their peaks of memory.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import argparse
 import copy
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -28,7 +28,7 @@ from bench.small_models import NAMES, REAL, TINY, Size, loss_of, made
 from warpsmith.torch_backend.backend import backend
 from warpsmith.torch_backend.report import report
 
-ROUNDS = 20
+ROUNDS = 10
 
 
 def gradients(
@@ -69,38 +69,67 @@ def on_cpu(name: str, size: Size = TINY) -> tuple[float, float, float]:
     return furthest(found, expected), taken / (taken + left), seconds
 
 
-def on_gpu(name: str, size: Size, mode: str | None, *, shown: bool, profiled: bool) -> None:
-    """Prints a row for the forward pass and one for the training step."""
+@dataclass(frozen=True, slots=True)
+class Contenders:
+    """A model in bfloat16 on the GPU, compiled by all who take part.
+
+    Attributes:
+        models, calls: by who takes part; one call is of one model.
+        wrong: how far the gradients of each are from those in float.
+    """
+
+    name: str
+    inputs: Mapping[str, torch.Tensor]
+    models: dict[str, torch.nn.Module]
+    calls: dict[str, Callable[..., Any]]
+    wrong: dict[str, float]
+
+    def forward(self, who: str) -> None:
+        with torch.no_grad():
+            self.calls[who](**self.inputs)
+
+    def step(self, who: str) -> None:
+        self.models[who].zero_grad()
+        loss_of(self.calls[who](**self.inputs)).backward()
+
+
+def contenders(name: str, size: Size, mode: str | None) -> Contenders:
+    """A model that all have compiled, for calls with gradients and without."""
     torch.manual_seed(0)
     torch._dynamo.reset()
-    model, given = made(name, size)
-    inputs = {key: value.cuda() for key, value in given.items()}
-    exact = gradients(*(copy.deepcopy(model).cuda(),) * 2, inputs)
-    models = {who: copy.deepcopy(model).cuda().bfloat16() for who in ("eager", "inductor", "ours")}
-    if "pixel_values" in inputs:
-        inputs["pixel_values"] = inputs["pixel_values"].bfloat16()
+    with torch.device("cuda"):
+        model, given = made(name, size)
+    exact = gradients(*(copy.deepcopy(model),) * 2, given)
+    models = {who: copy.deepcopy(model).bfloat16() for who in ("eager", "inductor", "ours")}
+    inputs = {
+        key: value.bfloat16() if value.is_floating_point() else value
+        for key, value in given.items()
+    }
     how = {"inductor": "inductor", "ours": backend}
     calls: dict[str, Callable[..., Any]] = {"eager": models["eager"]}
     for who, chosen in how.items():
         calls[who] = torch.compile(models[who], backend=chosen, mode=mode)
-    wrong: dict[str, float] = {}
-    for who, call in calls.items():
+    found = Contenders(name, inputs, models, calls, {})
+    for who in calls:
         start = time.perf_counter()
-        wrong[who] = furthest(gradients(call, models[who], inputs), exact)
-        print(f"{name} {who}: {time.perf_counter() - start:.1f} s, distance {wrong[who]:.2e}")
+        found.wrong[who] = furthest(gradients(calls[who], models[who], inputs), exact)
+        between = time.perf_counter()
+        found.forward(who)
+        torch.cuda.synchronize()
+        print(
+            f"{name} {who}: {between - start:.1f} s, forward {time.perf_counter() - between:.1f} s,"
+            f" distance {found.wrong[who]:.2e}",
+            flush=True,
+        )
+    return found
 
-    def forward(who: str) -> None:
-        with torch.no_grad():
-            calls[who](**inputs)
 
-    def step(who: str) -> None:
-        models[who].zero_grad()
-        loss_of(calls[who](**inputs)).backward()
-
-    for what, run in (("forward", forward), ("step", step)):
-        times: dict[str, list[float]] = {who: [] for who in calls}
+def timed(given: Contenders, *, shown: bool, profiled: bool) -> None:
+    """Prints a row for the forward pass and one for the training step."""
+    for what, run in (("forward", given.forward), ("step", given.step)):
+        times: dict[str, list[float]] = {who: [] for who in given.calls}
         peaks: dict[str, float] = {}
-        for who in calls:
+        for who in given.calls:
             for _ in range(3):
                 run(who)
             torch.cuda.synchronize()
@@ -109,24 +138,26 @@ def on_gpu(name: str, size: Size, mode: str | None, *, shown: bool, profiled: bo
             run(who)
             peaks[who] = (torch.cuda.max_memory_allocated() - before) / 2**20
         for _ in range(ROUNDS):
-            for who in calls:
+            for who in given.calls:
                 start_event, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                run(who)  # so that the GPU is as warm, and the host as far ahead, for all
                 start_event.record()
                 run(who)
                 end.record()
                 end.synchronize()
                 times[who].append(1000 * start_event.elapsed_time(end))
-        for who in calls:
+        for who, wrong in given.wrong.items():
             ratios = [a / b for a, b in zip(times["inductor"], times[who], strict=True)]
             print(
-                f"{name:12} {what:8} {who:9} {median(times[who]):10.0f} µs  x Inductor "
+                f"{given.name:12} {what:8} {who:9} {median(times[who]):10.0f} µs  x Inductor "
                 f"{median(ratios):.3f}  peak {peaks[who]:8.0f} MiB"
-                + ("" if wrong[who] <= 2 * wrong["eager"] + 1e-3 else "  WRONG")
+                + ("" if wrong <= 2 * given.wrong["eager"] + 1e-3 else "  WRONG"),
+                flush=True,
             )
         for who in ("inductor", "ours") if profiled else ():
-            print(f"{name} {what} {who}", *kernels_of(partial(run, who)), sep="\n")
+            print(f"{given.name} {what} {who}", *kernels_of(partial(run, who)), sep="\n")
     if shown:
-        print(report(models["ours"], measure=True))
+        print(report(given.models["ours"], measure=True))
 
 
 def kernels_of(run: Callable[[], None], most: int = 25) -> list[str]:
@@ -163,7 +194,8 @@ def main() -> None:
                 distance, share, seconds = on_cpu(name)
                 print(f"{name:12} {distance:9.1e} {share:6.1%} {seconds:10.1f} s", flush=True)
             else:
-                on_gpu(name, size, asked.mode, shown=asked.report, profiled=asked.profile)
+                ready = contenders(name, size, asked.mode)
+                timed(ready, shown=asked.report, profiled=asked.profile)
         except Exception as failure:
             print(f"{name:12} {one_line(failure)}", flush=True)
 

@@ -50,14 +50,21 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch is not analysed
         self.down = nn.Linear(size.inner, size.width, bias=False)
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        batch, length, width = x.shape
+        q, k, v = self.heads_of(x, cos, sin)
+        k, v = (t.repeat_interleave(self.size.heads // self.size.groups, 1) for t in (k, v))
+        return self.behind(x, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+    def heads_of(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values."""
+        batch, length, _ = x.shape
         groups = self.size.groups
         heads = self.qkv(self.first(x)).view(batch, length, -1, self.head).transpose(1, 2)
         q, k, v = heads.split([self.size.heads, groups, groups], 1)
-        q, k = (t * cos + _turned(t) * sin for t in (q, k))
-        k, v = (t.repeat_interleave(self.size.heads // groups, 1) for t in (k, v))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return q * cos + _turned(q) * sin, k * cos + _turned(k) * sin, v
+
+    def behind(self, x: Tensor, attended: Tensor) -> Tensor:
+        """What a layer that reads x gives where attention gave that."""
+        x = x + self.out(attended.transpose(1, 2).reshape(x.shape))
         y = self.second(x)
         result: Tensor = x + self.down(F.silu(self.gate(y)) * self.up(y))
         return result
@@ -90,6 +97,46 @@ class Llama(nn.Module):  # type: ignore[misc]  # torch is not analysed
             x = block(x, cos, sin)
         logits = self.logits(self.norm(x))
         return F.cross_entropy(logits[:, :-1].flatten(0, 1).float(), words[:, 1:].flatten())
+
+
+class _KeepingBlock(_Block):
+    """A layer of Llama's that keeps keys and values, and attends to all that are kept."""
+
+    def __init__(self, size: Size, room: int) -> None:
+        super().__init__(size)
+        for name in ("keys", "values"):
+            self.register_buffer(name, torch.zeros(size.batch, size.groups, room, self.head))
+
+    def following(self, x: Tensor, cos: Tensor, sin: Tensor, place: Tensor) -> Tensor:
+        """The layer's results for words that come at a place of those that are kept."""
+        q, k, v = self.heads_of(x, cos, sin)
+        self.keys.index_copy_(2, place, k)
+        self.values.index_copy_(2, place, v)
+        y = F.scaled_dot_product_attention(q, self.keys, self.values, enable_gqa=True)
+        return self.behind(x, y)
+
+
+class Generator(nn.Module):  # type: ignore[misc]  # torch is not analysed
+    """Logits of the next words under a small Llama with room for so many keys and values."""
+
+    def __init__(self, size: Size, room: int) -> None:
+        super().__init__()
+        self.embedded = nn.Embedding(size.words, size.width)
+        self.blocks = nn.ModuleList(_KeepingBlock(size, room) for _ in range(size.layers))
+        self.norm = nn.RMSNorm(size.width)
+        self.logits = nn.Linear(size.width, size.words, bias=False)
+        self.head = size.width // size.heads
+
+    def forward(self, words: Tensor, place: Tensor) -> Tensor:
+        even = torch.arange(0, self.head, 2, device=words.device)
+        angles = place[:, None] * 10000 ** (-even / self.head)
+        angles = torch.cat([angles, angles], -1)
+        x = self.embedded(words)
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        for block in self.blocks:
+            x = block.following(x, cos, sin, place)
+        logits: Tensor = self.logits(self.norm(x))
+        return logits
 
 
 class Encoder(nn.Module):  # type: ignore[misc]  # torch is not analysed

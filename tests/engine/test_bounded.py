@@ -16,6 +16,7 @@ import warpsmith
 from tests.support.fake_driver import FakeDriver, install, no_kernels_loaded
 from tests.support.matmuls import linear, operands
 from warpsmith import knobs, ops
+from warpsmith.engine import counters as counting
 from warpsmith.engine import executable, loaded, planned, runners
 from warpsmith.engine.executable import Executable
 from warpsmith.runtime import driver, tensor_maps, unload
@@ -230,7 +231,7 @@ def counters(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(torch, "zeros", counted)
     monkeypatch.setattr(runners.OnDevice, "__init__", on_host)
-    monkeypatch.setattr(runners, "_COUNTERS", Recent(WORKSPACES))
+    monkeypatch.setattr(counting, "_COUNTERS", Recent(WORKSPACES))
     return made
 
 
@@ -241,6 +242,34 @@ def test_reductions_of_one_kernel_have_counters_of_their_own(counters: list[Any]
     assert sum(b.name.endswith("_arrivals") for b in kernel.kernel.parameters) == 2
     both(torch.ones(1 << 18))
     assert len({made.data_ptr() for made in counters}) == 2
+
+
+def test_a_graph_zeroes_all_its_counters_at_once(
+    fake: FakeDriver, counters: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(counting, "is_capturing", lambda: True)
+    both = warpsmith.fuse(lambda x: (ops.sum(x), ops.max(x)))
+    for calls in (1, 2):
+        both(torch.ones(1 << 18))
+        assert [made.numel() for made in counters] == [2] * calls  # replays may overlap
+    assert not counting._COUNTERS.entries
+
+
+def test_pools_of_graphs_that_are_warmed_up_hold_no_counters(
+    counters: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    zeros, threads = torch.zeros, []
+
+    def noted(*given: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread())
+        return zeros(*given, **options)
+
+    monkeypatch.setattr(torch, "zeros", noted)
+    warpsmith.fuse(lambda x: ops.sum(x))(torch.ones(1 << 18))
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 def test_counters_of_a_stream_are_shared(fake: FakeDriver, counters: list[Any]) -> None:

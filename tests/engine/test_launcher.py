@@ -65,7 +65,7 @@ def fused(gpu: StandIn, function: Any, *args: Any) -> warpsmith.Fused:
     made = warpsmith.fuse(function)
     with judge.uncompiled():
         made(*args)
-    assert made._shortcut._table is not None
+    assert made.shortcut._table is not None
     gpu.taken(args)
     return made
 
@@ -137,7 +137,7 @@ def test_numbers_are_of_the_call(gpu: StandIn) -> None:
     for numbers in ((0.5, 7, True), (-2.0, 2**62, False), (float("nan"), -(2**63), True)):
         found = []
         for run in (
-            made._shortcut.launch,
+            made.shortcut.launch,
             lambda args: next(iter(made._known.entries.values()))[0].run(args),
         ):
             assert run((x, *numbers)) is not NotImplemented
@@ -325,7 +325,7 @@ def test_without_the_launcher_all_is_the_same(
     with judge.uncompiled():
         made(x, y)
     made(x, y)
-    assert made._shortcut._table is None
+    assert made.shortcut._table is None
     assert len(gpu.driver.launches) == 0
     assert len(gpu.launches) == 2
 

@@ -65,7 +65,7 @@ def between(gpu: StandIn, executable: Executable, inputs: list[Any]) -> bool:
     assert executable.last_plan is not None
     gpu.knows(executable.last_plan)
     by_c = by_c and launched(gpu, inputs, executable.launch)
-    known = [sketch.kernels for _, sketch in executable._shortcut._drawn]
+    known = [sketch.kernels for _, sketch in executable.shortcut._drawn]
     same = run.sketch is not None and run.sketch.kernels in known
     if by_c is not None and same:
         assert by_c == launched(gpu, inputs, run)
@@ -121,7 +121,7 @@ def test_calls_between_two(gpu: StandIn, name: str) -> None:
         for n in (640, 800):
             made(*given(n))
     (trace,) = [each[0] for each in made._traces.entries.values()]
-    trace.executable._shortcut = made._shortcut
+    trace.executable.shortcut = made.shortcut
     inner = [between(gpu, trace.executable, list(given(n))) for n in (641, 656, 720, 799)]
     assert any(inner)
     for n in (1, 0, 600, 639, 801, 6400):

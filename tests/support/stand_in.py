@@ -157,7 +157,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     exchange = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     if exchange is None or launcher.module() is None:
         pytest.skip("the launcher cannot be made here")
-    from warpsmith.engine import bind, loaded, runners
+    from warpsmith.engine import bind, counters, loaded, runners
     from warpsmith.runtime import arrays, driver, launch, memory, tensor_maps
     from warpsmith.runtime.kept import WORKSPACES
     from warpsmith.runtime.recent import Recent
@@ -185,7 +185,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     told("context_told", ctypes.c_void_p).value = CONTEXT
     told("refuse_launch").value = -1
     monkeypatch.setattr(runners, "current_stream", lambda ordinal: stream.value or 0)
-    monkeypatch.setattr(runners, "_COUNTERS", Recent(WORKSPACES))
+    monkeypatch.setattr(counters, "_COUNTERS", Recent(WORKSPACES))
 
     def noting(allocate: Any) -> Any:
         def made(*args: Any, **options: Any) -> Any:
@@ -245,4 +245,4 @@ def random_call(seed: int) -> tuple[Executable, list[Any]]:
 
 def taken_by_c(made: Any, *args: Any) -> bool:
     """Whether the launcher in C takes such a call of a fused function."""
-    return made._shortcut.launch(args) is not NotImplemented
+    return made.shortcut.launch(args) is not NotImplemented

@@ -10,6 +10,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from warpsmith import knobs
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.graph import Compiled, compile_graph
+from warpsmith.torch_backend.writes import write_in_place
 
 
 def compiled(function: Callable[..., Any], *inputs: Any, device: str = "reference") -> Compiled:
@@ -17,5 +18,6 @@ def compiled(function: Callable[..., Any], *inputs: Any, device: str = "referenc
     module = make_fx(function, decomposition_table=dict(decompositions()), tracing_mode="fake")(
         *inputs
     )
+    write_in_place(module.graph)
     chosen = knobs.current().replace(device=device)
     return compile_graph(module, chosen, precision="exact", products=True)

@@ -75,6 +75,7 @@ class Executable:
     Attributes:
         classes: of sizes that were planned so far, each with its kernel.
         binder: holds arguments against the definition.
+        shortcut: the way of calls of lists past Python.
     """
 
     def __init__(self, fusion: Fusion, *, scheduled: bool = False) -> None:
@@ -87,7 +88,7 @@ class Executable:
         self._sizes = size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last: tuple[Binding, Knobs] | None = None
-        self._shortcut = Shortcut()
+        self.shortcut = Shortcut()
         self.classes = Classes(fusion)
 
     def run(self, inputs: Sequence[object]) -> list[Any]:
@@ -104,12 +105,12 @@ class Executable:
         if ready is None:
             ready = self._ready.put(key, self._prepare(inputs))
             if asked is None and not self._sizes:
-                self._shortcut.keep(tuple(inputs), ready, range(len(inputs)), 2)
+                self.shortcut.keep(tuple(inputs), ready, range(len(inputs)), 2)
         return ready(inputs)
 
     def launch(self, inputs: Sequence[object]) -> Any:
         """What `run` returns where the launcher in C has a recipe for it; else NotImplemented."""
-        return self._shortcut.launch(inputs)
+        return self.shortcut.launch(inputs)
 
     def prepared(self, inputs: Sequence[object]) -> Callable[[Sequence[Any]], list[Any]]:
         """What `run` does for arrays of exactly this signature, without looking at it again.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from warpsmith.engine.agreements import Agreement
 from warpsmith.engine.allocations import Allocation
+from warpsmith.engine.counters import counters, counters_of_call
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.lines import Line, line_of, sketch_of
 from warpsmith.engine.lives import scratch_of, turns_of
@@ -21,35 +22,8 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
-from warpsmith.runtime.kept import WORKSPACES
 from warpsmith.runtime.memory import DeviceMemory, host_arrays, no_room, span
-from warpsmith.runtime.recent import Recent
-from warpsmith.runtime.stream import current_stream, is_capturing
-
-_COUNTERS: Final[Recent[tuple[int, int, int, int], Any]] = Recent(WORKSPACES)
-"""Arrival counters by device, stream and how many they are."""
-
-
-def _counters(ordinal: int, place: int, elements: int, stream: int) -> Any:
-    """Arrival counters, zeroed once per stream: each kernel leaves them at zero.
-
-    Kernels of a stream share them: none touches them before the one before it is over. Those of
-    one kernel, told apart by their `place` among its scratch, are never the same. A graph that
-    is being captured gets its own, zeroed by the graph, since its replays may overlap with
-    other work of this stream.
-    """
-    import torch
-
-    device = arrays.torch_device("cuda", ordinal)
-    if is_capturing():
-        return torch.zeros(elements, dtype=torch.int32, device=device)
-    key = (ordinal, stream, place, elements.bit_length())
-    found = _COUNTERS.get(key)
-    if found is None:
-        room = (1 << elements.bit_length()) - 1  # any number of as many bits
-        found = _COUNTERS.put(key, torch.zeros(room, dtype=torch.int32, device=device))
-    return found
-
+from warpsmith.runtime.stream import current_stream
 
 _Sizes = tuple[int, ...]
 
@@ -65,6 +39,7 @@ class OnDevice:
     Attributes:
         recipe: the same for the launcher in C; None where that cannot run it.
         sketch: what lines to other calls are drawn by; None where there are none.
+        in_turns: whether `consumed` gives each launch its memory for itself.
     """
 
     def __init__(
@@ -101,9 +76,18 @@ class OnDevice:
             tuple(_form(made) for each in launch.workspaces if (made := scratch_of(each)))
             for launch in call.launches
         )
+        self._zeroed = tuple(
+            {
+                space.name: (place, space.elements)
+                for place, space in enumerate(loaded.workspaces)
+                if space.zeroed
+            }
+            for loaded in self._loaded
+        )
         self._turns = tuple(
             (tuple(map(_form, turn.made)), turn.done) for turn in turns_of(fusion, call)
         )
+        self.in_turns = bool(self._turns)
         self.recipe = self._recipe(call, None)
         self.sketch = None
         if self.recipe is not None and agreements is not None:
@@ -133,7 +117,7 @@ class OnDevice:
         return made
 
     def _recipe(self, call: CallPlan, line: Line | None) -> Any:
-        made = partial(_counters, self._ordinal)
+        made = partial(counters, self._ordinal)
         return recipe_of(self._fusion, call, self._loaded, self._ordinal, made, line)
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -156,9 +140,9 @@ class OnDevice:
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
         # overlap, and what one of them wrote is no scratch for the next.
-        counters = self._counters(stream)
+        zeros = counters_of_call(self._ordinal, self._zeroed, stream)
         spaces = [{form[0]: self._empty(*form) for form in own} for own in self._spaces]
-        for loaded, own, zeroed in zip(self._loaded, spaces, counters, strict=True):
+        for loaded, own, zeroed in zip(self._loaded, spaces, zeros, strict=True):
             for name, memory in (own | zeroed).items():
                 addresses[name] = memory.data_ptr()
             loaded.start(addresses, scalars, stream)
@@ -170,7 +154,7 @@ class OnDevice:
         """The same for inputs that the caller needs no more: where tensors are large they leave the
         list, and each launch gets its memory for itself, from what launches before it let go of.
         """
-        if not self._turns:
+        if not self.in_turns:
             return self(inputs)
         self._call = None
         addresses = self._addresses(inputs)
@@ -179,8 +163,8 @@ class OnDevice:
         inputs.clear()
         stream = current_stream(self._ordinal)
         # Counters are zeroed by kernels, of which none comes between launches that overlap.
-        counters = self._counters(stream)
-        for loaded, own, (made, done) in zip(self._loaded, counters, self._turns, strict=True):
+        zeros = counters_of_call(self._ordinal, self._zeroed, stream)
+        for loaded, own, (made, done) in zip(self._loaded, zeros, self._turns, strict=True):
             try:
                 new = {form[0]: self._empty(*form) for form in made}
             except DeviceError:
@@ -205,17 +189,6 @@ class OnDevice:
                 refuse_gradients(position)
             found[name] = tensor.data_ptr()
         return found
-
-    def _counters(self, stream: int) -> list[dict[str, Any]]:
-        """Arrival counters of each launch."""
-        return [
-            {
-                space.name: _counters(self._ordinal, place, space.elements, stream)
-                for place, space in enumerate(loaded.workspaces)
-                if space.zeroed
-            }
-            for loaded in self._loaded
-        ]
 
     def _empty(self, name: str, shape: _Sizes, strides: _Sizes | None, dtype: Any) -> Any:
         try:

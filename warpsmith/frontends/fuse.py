@@ -92,6 +92,9 @@ class Fused:
     Arguments are tensors (PyTorch's, NumPy's, or any with DLPack), numbers, which may differ from
     call to call, and static values such as None, strings and tuples, which are traced for anew. So
     is a number that a call leaves to its default: the function gets it as it is.
+
+    Attributes:
+        shortcut: the way of its calls past Python.
     """
 
     def __init__(
@@ -114,19 +117,15 @@ class Fused:
         self._known: Recent[tuple[object, ...], _Route] = Recent(PLANS)
         self._classes: Recent[tuple[object, ...], Trace] = Recent(TRACES)
         self._traces: Recent[tuple[object, ...], Trace] = Recent(TRACES)
-        self._shortcut = Shortcut()
+        self.shortcut = Shortcut()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What the function returns: a tensor, or a tuple of tensors."""
         if not kwargs:
-            done = self._shortcut.launch(args)
+            done = self.shortcut.launch(args)
             if done is not NotImplemented:
                 return done
-        if kwargs:
-            values = (*args, *kwargs.values())
-            names: tuple[object, ...] = tuple(kwargs)
-        else:
-            values, names = args, ()
+        values, names = (*args, *kwargs.values()), tuple(kwargs)
         try:
             key = (exact(values), names, scoped_plan())
             route = self._known.get(key)
@@ -135,7 +134,7 @@ class Fused:
         if route is None:
             route = self._known.put(key, self._route(args, kwargs))
             if not kwargs and key[-1] is None:
-                self._shortcut.keep(args, route.run, route.places, int(route.single))
+                self.shortcut.keep(args, route.run, route.places, int(route.single))
         if route.defaults:
             values += route.defaults
         results = route.run([values[place] for place in route.places])

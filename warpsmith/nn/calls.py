@@ -6,6 +6,7 @@ A tensor goes to its program as rows: a view where its memory allows one, else a
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -67,6 +68,43 @@ def around(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, int]:
     return whole.view(before, shape[dim], after), 1
 
 
+@lru_cache(maxsize=256)
+def norm_form(
+    of_x: torch.dtype,
+    of_residual: torch.dtype | None,
+    eps: float,
+    centered: bool,
+    out: torch.dtype,
+    dropped: float,
+    saved: bool,
+) -> NormForm:
+    """What `norm` asks its program for; types that are refused have no names."""
+    total = None if of_residual is None else torch.promote_types(of_x, of_residual)
+    wide = wide_name(of_x, out, total)
+    kind = "" if total is None else NAMES.get(total, "")
+    return NormForm(centered, eps, wide, NAMES.get(out, ""), kind, saved, dropped)
+
+
+@lru_cache(maxsize=256)
+def _gradient_form(
+    of_scale: torch.dtype,
+    sources: tuple[torch.dtype, ...],
+    of_weight: torch.dtype | None,
+    of_bias: torch.dtype | None,
+    apart: bool,
+    dropped: float,
+) -> GradientForm:
+    """What `norm_gradient` asks its program for."""
+    return GradientForm(
+        "double" if of_scale is torch.float64 else "float",
+        tuple([NAMES[kind] for kind in sources[apart:]]),
+        "" if of_weight is None else NAMES[of_weight],
+        "" if of_bias is None else NAMES[of_bias],
+        NAMES[sources[0]] if apart else "",
+        dropped if apart else 0.0,
+    )
+
+
 def norm(
     x: torch.Tensor,
     residual: torch.Tensor | None,
@@ -90,9 +128,9 @@ def norm(
     """
     shape = x.shape
     total = None if residual is None else torch.promote_types(x.dtype, residual.dtype)
-    wide = wide_name(x.dtype, out, total)
     columns = shape[-1] if dims == 1 else math.prod(shape[-dims:])
     if x.numel() == 0:
+        wide = wide_name(x.dtype, out, total)
         wanted = [(shape, kind) for kind in (out, total) if kind is not None]
         rows = math.prod(shape[:-dims])
         wanted += [((rows, 1), statistic_type(wide))] * ((1 + centered) * saved)
@@ -103,8 +141,14 @@ def norm(
         None if weight is None else row_of(weight, columns),
         None if bias is None else row_of(bias, columns),
         seed,
-        NormForm(
-            centered, eps, wide, NAMES[out], "" if total is None else NAMES[total], saved, dropped
+        norm_form(
+            x.dtype,
+            None if residual is None else residual.dtype,
+            eps,
+            centered,
+            out,
+            dropped,
+            saved,
         ),
     )
     results = list(found)
@@ -136,6 +180,15 @@ def norm_gradient(
     tensor, which is returned once.
     """
     sources = full_results(of_x, of_residual, seed is not None)
+    apart = seed is not None and of_x is not None
+    form = _gradient_form(scale.dtype, sources, of_weight, of_bias, apart, dropped)
+    drops = seed if apart else None
+    if dims == 1:  # rows like these may have been here before
+        done: Any = programs.norm_gradient.shortcut.launch(
+            (dy, dtotal, source, mean, scale, weight, drops, form)
+        )
+        if done is not NotImplemented:
+            return list(done)
     shape = source.shape
     row = shape[-dims:]
     columns = math.prod(row)
@@ -143,15 +196,6 @@ def norm_gradient(
         own = [source.new_empty(shape, dtype=kind) for kind in sources]
         sums = [kind for kind in (of_weight, of_bias) if kind is not None]
         return [*own, *(source.new_zeros(row, dtype=kind) for kind in sums)]
-    apart = seed is not None and of_x is not None
-    form = GradientForm(
-        "double" if scale.dtype is torch.float64 else "float",
-        tuple([NAMES[kind] for kind in sources[apart:]]),
-        "" if of_weight is None else NAMES[of_weight],
-        "" if of_bias is None else NAMES[of_bias],
-        NAMES[sources[0]] if apart else "",
-        dropped if apart else 0.0,
-    )
     results: list[Any] = list(
         programs.norm_gradient(
             rows_of(dy, columns),
@@ -160,7 +204,7 @@ def norm_gradient(
             mean,
             scale,
             None if weight is None else row_of(weight, columns),
-            seed if apart else None,
+            drops,
             form,
         )
     )

@@ -50,8 +50,7 @@ def layer_norm(
 
     Of the input's type; weight and bias may have other floating-point types than it.
     """
-    dims = row_dimensions("layer_norm", input, normalized_shape, None, weight, bias)
-    return _norm("layer_norm", input, None, weight, bias, dims, eps, True)[0]
+    return _norm("layer_norm", input, None, weight, bias, normalized_shape, eps, True)[0]
 
 
 def rms_norm(
@@ -64,8 +63,7 @@ def rms_norm(
 
     `eps` None is the distance of 1 to the next float, or to the next double for float64.
     """
-    dims = row_dimensions("rms_norm", input, normalized_shape, None, weight, None)
-    return _norm("rms_norm", input, None, weight, None, dims, eps, False)[0]
+    return _norm("rms_norm", input, None, weight, None, normalized_shape, eps, False)[0]
 
 
 def add_layer_norm(
@@ -80,8 +78,7 @@ def add_layer_norm(
 
     The sum has the type that torch gives it: a residual of float32 stays float32.
     """
-    dims = row_dimensions("add_layer_norm", input, normalized_shape, residual, weight, bias)
-    return _norm("add_layer_norm", input, residual, weight, bias, dims, eps, True)
+    return _norm("add_layer_norm", input, residual, weight, bias, normalized_shape, eps, True)
 
 
 def add_rms_norm(
@@ -92,8 +89,7 @@ def add_rms_norm(
     eps: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """`rms_norm` of `input + residual`, of the input's type, and that sum."""
-    dims = row_dimensions("add_rms_norm", input, normalized_shape, residual, weight, None)
-    return _norm("add_rms_norm", input, residual, weight, None, dims, eps, False)
+    return _norm("add_rms_norm", input, residual, weight, None, normalized_shape, eps, False)
 
 
 def dropout_add_layer_norm(
@@ -115,9 +111,8 @@ def dropout_add_layer_norm(
             by default torch's generator of that device draws one.
     """
     who = "dropout_add_layer_norm"
-    dims = row_dimensions(who, input, normalized_shape, residual, weight, bias)
     drawn = _seed(who, input, dropout_p, training, seed)
-    return _norm(who, input, residual, weight, bias, dims, eps, True, drawn, dropout_p)
+    return _norm(who, input, residual, weight, bias, normalized_shape, eps, True, drawn, dropout_p)
 
 
 def dropout_add_rms_norm(
@@ -132,9 +127,8 @@ def dropout_add_rms_norm(
 ) -> tuple[Tensor, Tensor]:
     """`add_rms_norm` of `dropout(input)` and the residual: see `dropout_add_layer_norm`."""
     who = "dropout_add_rms_norm"
-    dims = row_dimensions(who, input, normalized_shape, residual, weight, None)
     drawn = _seed(who, input, dropout_p, training, seed)
-    return _norm(who, input, residual, weight, None, dims, eps, False, drawn, dropout_p)
+    return _norm(who, input, residual, weight, None, normalized_shape, eps, False, drawn, dropout_p)
 
 
 def softmax(input: Tensor, dim: int | None = None, dtype: torch.dtype | None = None) -> Tensor:
@@ -153,7 +147,7 @@ def _norm(
     residual: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
-    dims: int,
+    shape: Sequence[int],
     eps: float | None,
     centered: bool,
     seed: Tensor | None = None,
@@ -165,18 +159,19 @@ def _norm(
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
         eps = torch.finfo(torch.float64 if exact else torch.float32).eps
     if is_traced(who, x, residual, weight, bias):
+        dims = row_dimensions(who, x, shape, residual, weight, bias)
         found = operators.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped)
         return found[0], found[1]
+    how = who, shape, eps, centered, out, dropped
     if torch.is_grad_enabled() and (
         x.requires_grad
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
         or (residual is not None and residual.requires_grad)
     ):
-        how = dims, eps, centered, out, dropped
         results = eager.Norm.apply(x, residual, weight, bias, seed, how)
         return (results, None) if residual is None else results
-    direct = calls.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped, False)
+    direct = eager.norm(x, residual, weight, bias, seed, how, saved=False)
     return direct[0], None if residual is None else direct[1]
 
 

@@ -81,7 +81,7 @@ def _proposals(
     offers: Offers, segments: Sequence[Planned], problem: Problem, prices: Prices
 ) -> Iterator[tuple[Decided, ...]]:
     """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
-    save most comes first. What is alike is proposed together.
+    save most comes first, and last what is computed for that. What is alike is proposed together.
     """
     yield from divided(segments, problem, prices)
     for planned in segments:
@@ -98,8 +98,15 @@ def _proposals(
     kinds: dict[object, list[int]] = {}
     for number in stores.candidates():
         kinds.setdefault(stores.kind(number), []).append(number)
-    saved = ((stores.saved_us(numbers[0]), frozenset(numbers)) for numbers in kinds.values())
-    for _, chosen in sorted((s for s in saved if s[0] > 0), key=lambda each: -each[0]):
+    saved = ((stores.saved_us(numbers[0]), numbers) for numbers in kinds.values())
+    most = [numbers for _, numbers in sorted((s for s in saved if s[0] > 0), key=lambda s: -s[0])]
+    later = [
+        numbers
+        for place, numbers in enumerate(most)
+        if any(stores.is_before(numbers[0], other[0]) for other in most[:place])
+    ]
+    for numbers in [each for each in most if each not in later] + later:
+        chosen = frozenset(numbers)
         yield Decided(kept=chosen), Decided(alone=chosen)
 
 
@@ -168,6 +175,16 @@ class _Stores:
         own = ((self._parts[place][0], self._parts[place][1]) for place in self._users[number])
         return frozenset((s.shape.key, part.computed.index(number)) for s, part in own)
 
+    def is_before(self, number: int, other: int) -> bool:
+        """Whether kernels compute a tensor for another one that is computed by the same: it is
+        stored for nothing where that one is.
+        """
+        users = self._users[number]
+        if users != self._users[other]:
+            return False
+        part = self._parts[users[0]][1]
+        return part.graph.maker[number] in part.graph.slice([other], part.reads)
+
     def saved_us(self, number: int) -> float:
         """Microseconds that storing it saves at most, less what that must be of the time of the
         kernels that have it: 0 or less where it is not worth a trial.
@@ -193,7 +210,8 @@ class _Stores:
         if len(saved) > 1:
             saved.remove(max(saved))  # of the kernel that computes it still
             return sum(saved) - spent
-        return self._rates.launch_us if reduced else saved[0] - spent - self._rates.launch_us
+        alone = saved[0] - spent - self._rates.launch_us
+        return max(alone, self._rates.launch_us) if reduced else alone
 
     def _memory_us(self, part: Part) -> float:
         """Microseconds that a kernel's bytes take at least."""

@@ -11,12 +11,14 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.attention import lay_masks_dense
+from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.graph import compile_graph
 from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.report import Record, parameters_of, remember
 from warpsmith.torch_backend.source import Boxed
+from warpsmith.torch_backend.writes import write_in_place
 
 
 def backend(
@@ -44,6 +46,7 @@ def backend(
         inference_compiler=compiler("inference"),
         partition_fn=min_cut_rematerialization_partition,
         decompositions=dict(decompositions()),
+        keep_inference_input_mutations=True,
     )(module, example_inputs)
     return made
 
@@ -60,6 +63,8 @@ def _compiled(
     devices = {t.device.type for node in module.graph.nodes for t in tensors_of(node)}
     if knobs.device == "auto" and devices == {"cpu"}:  # the simulator would take too long
         knobs = knobs.replace(device="reference")
+    fold_constants(module)
+    write_in_place(module.graph)
     made = compile_graph(
         module,
         knobs,

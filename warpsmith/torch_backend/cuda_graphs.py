@@ -1,7 +1,8 @@
 """Graphs whose calls are recorded once as CUDA graphs, and replayed: `mode="reduce-overhead"`.
 
 Torch's trees of CUDA graphs do all of it: they warm up, record for each new size, keep memory, and
-copy inputs that move. What they cannot record, as work on the CPU, runs as it is.
+copy inputs that move. What they cannot record, as work on the CPU, runs as it is, and so does what
+writes into inputs other than parameters, buffers and what they made themselves.
 """
 
 from __future__ import annotations
@@ -11,15 +12,18 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.cudagraphs import (
-    check_for_skip,
     find_input_mutations,
     get_device_index,
+    get_device_node_mapping,
     get_stack_traces,
 )
 from torch._guards import TracingContext
 from torch._inductor.cudagraph_trees import cudagraphify_impl, get_manager
-from torch._inductor.cudagraph_utils import get_placeholder_info
-from torch._inductor.utils import count_tangents
+from torch._inductor.cudagraph_utils import (
+    check_multiple_devices_or_any_cpu_nodes,
+    get_placeholder_info,
+)
+from torch._inductor.utils import count_tangents, get_first_incompatible_cudagraph_node
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.source import Boxed
@@ -33,7 +37,10 @@ def recorded(run: Boxed, module: GraphModule, inputs: Sequence[Any], what: str) 
     """
     backward = what == "backward"
     fixed = list(range(count_tangents(module))) if backward else _parameters()
-    if check_for_skip(module, len(fixed)):
+    devices = get_device_node_mapping(module)
+    if check_multiple_devices_or_any_cpu_nodes(devices) or get_first_incompatible_cudagraph_node(
+        module
+    ):
         return _told(run) if backward else run
     made: Boxed = cudagraphify_impl(
         run,

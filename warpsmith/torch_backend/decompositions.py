@@ -28,8 +28,9 @@ _KEPT = (
     "bernoulli",
     "native_dropout",
     "nll_loss2d",
+    "select_scatter",  # a part of an input is written in its place
 )
-"""Operations that torch has better kernels for than for their parts."""
+"""Operations of which there are better kernels than of their parts."""
 
 
 def decompositions() -> Mapping[Any, Callable[..., Any]]:

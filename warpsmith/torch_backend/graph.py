@@ -85,6 +85,7 @@ class _Builder:
         """The calls that give the results, each behind what it reads."""
         order = {node: number for number, node in enumerate(nodes)}
         made: list[tuple[int, Step]] = []
+        takes: dict[Node, Node] = {}  # nodes of regions with a result of theirs
         home = {n: k for k, region in enumerate(self._regions.members) for n in region}
         for number, region in enumerate(self._regions.members):
             outside = [
@@ -93,10 +94,13 @@ class _Builder:
             self._viewed |= set(outside) - set(region)
             steps = self._region(region, outside)
             made += [(order[region[-1]], step) for step in steps]
+            takes |= {n: steps[0].results[0] for n in region if not steps[0].single}
         wanted = [n for n in order if self._kinds.get(n) is Kind.left]
         wanted += self._free_outside(order, results)
         made += [(order[node], Step.of(node)) for node in wanted]
-        return _in_order(made, order)
+        behind = self._regions.behind.items()
+        pairs = {(takes.get(a, a), takes.get(b, b)) for b, each in behind for a in each}
+        return _in_order(made, order, pairs)
 
     def _leaves(self, node: Node, home: dict[Node, int], number: int) -> bool:
         """Whether a node of a region is read elsewhere, as it is or through views."""
@@ -188,10 +192,15 @@ class _Builder:
         return found or self._alike.setdefault(key, Program(recipe, self._knobs))
 
 
-def _in_order(made: Sequence[tuple[int, Step]], order: dict[Node, int]) -> list[Step]:
+def _in_order(
+    made: Sequence[tuple[int, Step]], order: dict[Node, int], pairs: Iterable[tuple[Node, Node]]
+) -> list[Step]:
     """Steps so that each comes behind what it reads, and as they were otherwise.
 
     What has effects keeps its order among its like.
+
+    Args:
+        pairs: results of steps, of which the first comes before the second.
     """
     maker = {node: number for number, (_, step) in enumerate(made) for node in step.results}
     behind: dict[int, set[int]] = {number: set() for number in range(len(made))}
@@ -202,6 +211,9 @@ def _in_order(made: Sequence[tuple[int, Step]], order: dict[Node, int]) -> list[
     effects.sort(key=lambda number: made[number][0])
     for before, after in pairwise(effects):
         behind[before].add(after)
+    for first, second in pairs:
+        if first in maker and second in maker:  # else nobody reads what a reader gives
+            behind[maker[first]].add(maker[second])
     for number, (_, step) in enumerate(made):
         for node in step.reads():
             if node in maker:

@@ -15,6 +15,7 @@ from warpsmith.errors import TorchCompileWarning
 from warpsmith.torch_backend.definition import tensors_of, value_of
 from warpsmith.torch_backend.regions import has_effects
 from warpsmith.torch_backend.source import Step
+from warpsmith.torch_backend.writes import writes
 
 
 def with_inductor(steps: Sequence[Step], results: Iterable[Any]) -> list[Step]:
@@ -40,7 +41,7 @@ def with_inductor(steps: Sequence[Step], results: Iterable[Any]) -> list[Step]:
 def _takes(step: Step) -> bool:
     (first, *_) = step.results or (None,)
     known = step.function is operator.getitem or isinstance(step.function, torch._ops.OpOverload)
-    if not step.single or first is None or not known:
+    if not step.single or first is None or not known or writes(first):
         return False
     return bool(tensors_of(first)) and not has_effects(first)
 

@@ -29,6 +29,7 @@ from warpsmith.torch_backend.definition import (
 )
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.sizes import UnknownSize, expression_of, is_free, is_number
+from warpsmith.torch_backend.writes import behind_writes, writes
 
 
 class Kind(Enum):
@@ -48,11 +49,13 @@ class Regions:
         kinds: of each node but the last, which is the graph's output.
         reasons: why nodes are left to torch.
         members: the nodes that each region takes, in the order of the graph.
+        behind: what nodes come behind that they do not read, as `writes.behind_writes` says.
     """
 
     kinds: Mapping[Node, Kind]
     reasons: Mapping[Node, str]
     members: tuple[tuple[Node, ...], ...]
+    behind: Mapping[Node, Sequence[Node]]
 
     def body(self, region: Sequence[Node]) -> tuple[Node, ...]:
         """All that a region computes: its nodes, and free ones that they read."""
@@ -117,15 +120,16 @@ def regions_of(graph: Graph, precision: Precision, products: bool) -> Regions:
     """
     sorting = _Sorting(precision, products)
     nodes = [node for node in graph.nodes if node.op != "output"]
-    writer = next((node for node in nodes if _writes(node)), None)
-    if writer is not None:  # what reads before it, and what behind it, no data says
+    behind = behind_writes(nodes)
+    if behind is None:  # what reads before a write, and what behind it, is not known
         left = [node for node in nodes if node.op == "call_function"]
+        writer = next(filter(writes, nodes))
         reason = f"{writer.target} writes into what the graph reads"
         kinds = {n: Kind.left if n.op == "call_function" else Kind.given for n in nodes}
-        return Regions(kinds, dict.fromkeys(left, reason), ())
+        return Regions(kinds, dict.fromkeys(left, reason), (), {})
     kinds = {node: sorting.kind(node) for node in nodes}
-    levels = _levels(nodes, kinds)
-    return Regions(kinds, sorting.reasons, tuple(_joined(nodes, kinds, levels)))
+    levels = _levels(nodes, kinds, behind)
+    return Regions(kinds, sorting.reasons, tuple(_joined(nodes, kinds, levels)), behind)
 
 
 class _Sorting:
@@ -150,7 +154,9 @@ class _Sorting:
         name = name_of(node.target)
         free = name in VIEWS or name in READS or name in FACTORIES
         reason = "the option products is off"
-        if self._products or name not in PRODUCTS:
+        if writes(node):
+            reason = "it writes into an input"
+        elif self._products or name not in PRODUCTS:
             key = _alike(node)
             if key not in self._known:
                 self._known[key] = self._reason(node, free)
@@ -236,13 +242,15 @@ def _shown(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype} {tensor.device} {sizes}"
 
 
-def _levels(nodes: Sequence[Node], kinds: Mapping[Node, Kind]) -> dict[Node, int]:
+def _levels(
+    nodes: Sequence[Node], kinds: Mapping[Node, Kind], behind: Mapping[Node, Sequence[Node]]
+) -> dict[Node, int]:
     """Of each taken node the level of its region; of others that after which they are there."""
     levels: dict[Node, int] = {}
     usable: dict[Node, int] = {}  # from which level on a region can read the node
     drawn = -1  # what draws random numbers, or has other effects, keeps its order
     for node in nodes:
-        sources = node.all_input_nodes
+        sources = (*node.all_input_nodes, *behind.get(node, ()))
         kind = kinds[node]
         if kind is Kind.taken:
             levels[node] = usable[node] = max((usable[each] for each in sources), default=0)
@@ -254,18 +262,21 @@ def _levels(nodes: Sequence[Node], kinds: Mapping[Node, Kind]) -> dict[Node, int
         if kind is Kind.left and has_effects(node):
             drawn = levels[node] = max(drawn, levels[node])
         usable[node] = 0 if kind is Kind.given else levels[node] + 1
-    _delay(nodes, kinds, levels)
+    _delay(nodes, kinds, levels, {node for each in behind.values() for node in each} | set(behind))
     return levels
 
 
-def _delay(nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: dict[Node, int]) -> None:
-    """Let what only inputs of the graph are read for be computed where it is first read.
+def _delay(
+    nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: dict[Node, int], ordered: set[Node]
+) -> None:
+    """Let what only inputs of the graph are read for be computed where it is first read, but for
+    what has a place in an order.
 
     A cast of a weight is then part of the region that reads it, and not a region of its own.
     """
     early: dict[Node, bool] = {}
     for node in nodes:
-        before = all(early[each] for each in node.all_input_nodes)
+        before = node not in ordered and all(early[each] for each in node.all_input_nodes)
         early[node] = kinds[node] is Kind.given or (kinds[node] is not Kind.left and before)
     bound: dict[Node, int] = {}
     for node in reversed(nodes):
@@ -294,11 +305,6 @@ def has_effects(node: Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload):
         return isinstance(target, torch._ops.HigherOrderOperator)
     return torch.Tag.nondeterministic_seeded in target.tags
-
-
-def _writes(node: Node) -> bool:
-    target = node.target
-    return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
 
 
 def _joined(

@@ -1,0 +1,47 @@
+"""Constants of a model are copied once, and those that leave it in each call."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import warpsmith
+from warpsmith.torch_backend.backend import backend
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+class Masked(nn.Module):  # type: ignore[misc]  # torch is not analysed
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        low = torch.tensor(-2.5).to(x.dtype)
+        rows = torch.tensor([[0.5], [2.0]])
+        return torch.where(x > 0, x * self.weight, low) * rows, torch.tensor([1.0, 2.0])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("training", [False, True])
+def test_constants_are_copied_once(training: bool) -> None:
+    model = Masked().requires_grad_(training)
+    fast = torch.compile(model, backend=backend, fullgraph=True)
+    for _ in range(3):
+        x = torch.randn(2, 4)
+        found, given_back = fast(x)
+        expected, constant = model(x)
+        torch.testing.assert_close(found, expected)
+        assert torch.equal(given_back, constant)
+        given_back.zero_()  # the caller's own
+        if training:
+            found.sum().backward()
+    graphs = warpsmith.report(fast).graphs
+    named = " ".join(str(region) for graph in graphs for region in graph.regions)
+    assert named.count("lift_fresh_copy") == 1, named
+    assert "_to_copy" not in named

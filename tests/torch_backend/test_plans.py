@@ -1,0 +1,47 @@
+"""Kernels that regions of models get at sizes of models."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812  # torch's own name for it
+
+from tests.programs import judge
+from tests.torch_backend.graphs import compiled
+
+
+def normed(x: Tensor, scale: Tensor) -> Tensor:
+    wide = x.float()
+    return (wide * (wide.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * scale).bfloat16()
+
+
+def one_word(
+    x: Tensor,
+    attended: Tensor,
+    out: Tensor,
+    first: Tensor,
+    gate: Tensor,
+    up: Tensor,
+    down: Tensor,
+    norm: Tensor,
+    head: Tensor,
+) -> list[Tensor]:
+    """What is behind the attention of one word of one sequence."""
+    x = x + F.linear(attended, out)
+    y = normed(x, first)
+    x = x + F.linear(F.silu(F.linear(y, gate)) * F.linear(y, up), down)
+    return [F.linear(normed(x, norm), head)]
+
+
+def test_rows_are_normalized_once_and_not_once_a_column() -> None:
+    word, row, wide = (1, 1, 4096), (4096,), (14336, 4096)
+    shapes = (word, word, (4096, 4096), row, wide, wide, wide[::-1], row, (32000, 4096))
+    given = [torch.empty(shape, dtype=torch.bfloat16) for shape in shapes]  # never touched
+    (program,) = compiled(one_word, *given, device="sim").programs
+    assert program is not None
+    fakes = [node.meta["val"] for node in program.inputs]
+    values = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in fakes]
+    with judge.uncompiled():
+        call = program.executable_for(values).plan_for(values)
+    assert len(call.segments[-1].segment.inputs) == 2
+    assert len(call.segments) == 7  # both products of the gated unit are one of them

@@ -1,0 +1,242 @@
+"""What models write into their inputs is written in torch's order, and no more than is new."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import warpsmith
+from tests.torch_backend.graphs import compiled
+from warpsmith.torch_backend.backend import backend
+
+_Program = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
+        yield
+
+
+def indexed(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept.index_copy_(1, place, x.exp())
+    return (kept * 2).sum(1)
+
+
+def read_before_and_behind(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    before = torch.sort(kept + 1, 0).values.sin()
+    kept[:, place] = x + 1
+    return before * kept.cos()
+
+
+def read_late_as_it_was(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    was = kept[:, 1:].clone()
+    kept[:, place] = torch.sort(x, 0).values + kept.sum()
+    return kept[:, :-1] - was.exp()
+
+
+def twice(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept[:, place] = x
+    between = torch.sort(kept * 3, 0).values
+    kept[:, :2] = x.neg()
+    kept[1] = 4.0
+    return between + kept
+
+
+def parts_of_parts(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    before = torch.sort(kept[:2], 0).values
+    kept[1:][:2, place] = x[:2]
+    kept[3, 1:3] = x[3]
+    return before + kept[2:]
+
+
+def row_of_another(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept[0] = kept[1].index_put((place,), x[0])
+    return kept + 1
+
+
+def of_itself(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept[:, 3:] = kept[:, :3]
+    kept[:, place] += x
+    return kept.exp()
+
+
+def through_a_view(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept.t()[place] = x.t()
+    return kept.t().reshape(-1) + 1
+
+
+def given_back(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept[:, place] = x.exp()
+    return kept
+
+
+def a_view_given_back(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    view = kept[2:]
+    kept[:, place] = x.exp()
+    return view
+
+
+def whole(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    was = torch.sort(kept, 0).values + 1
+    kept.mul_(0.5).add_(x.sum())
+    return was * kept
+
+
+def scattered(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    index = place.expand(x.shape)
+    kept.scatter_(1, index, x.exp())
+    kept.scatter_add_(1, index, x)
+    return kept.sum(0)
+
+
+IN_PLACE = (indexed, read_before_and_behind, parts_of_parts, scattered)
+"""Of which only what is new is written."""
+
+PROGRAMS: tuple[_Program, ...] = (
+    *IN_PLACE,
+    twice,
+    through_a_view,
+    read_late_as_it_was,
+    row_of_another,
+    of_itself,
+    given_back,
+    a_view_given_back,
+    whole,
+)
+
+
+def _inputs() -> tuple[Tensor, Tensor, Tensor]:
+    return torch.randn(4, 6), torch.randn(4, 2), torch.tensor([5, 2])
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_writes_are_those_of_torch(program: _Program) -> None:
+    fast = torch.compile(program, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        for _ in range(2):
+            mine = _inputs()
+            theirs = [each.clone() for each in mine]
+            torch.testing.assert_close(fast(*mine), program(*theirs))
+            torch.testing.assert_close(mine[0], theirs[0])
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_result_that_is_an_input_stays_one(program: _Program) -> None:
+    kept, x, place = _inputs()
+    fast = torch.compile(program, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        fast(kept, x, place)
+        found, expected = fast(kept, x, place), program(kept.clone(), x, place)
+    shared = found.untyped_storage().data_ptr() == kept.untyped_storage().data_ptr()
+    assert shared is (program in (given_back, a_view_given_back))
+    assert found.stride() == expected.stride()
+
+
+class Keeping(nn.Module):  # type: ignore[misc]  # torch is not analysed
+    """A program whose first argument is the module's."""
+
+    def __init__(self, program: _Program) -> None:
+        super().__init__()
+        self.program = program
+        self.kept = nn.Parameter(_inputs()[0], requires_grad=False)
+
+    def forward(self, x: Tensor, place: Tensor) -> Tensor:
+        return self.program(self.kept, x, place)
+
+
+@pytest.mark.parametrize("program", IN_PLACE)
+def test_only_what_is_new_is_written(program: _Program) -> None:
+    fast = torch.compile(Keeping(program), backend=backend)
+    with torch.no_grad():
+        fast(*_inputs()[1:])
+    (graph,) = warpsmith.report(fast).graphs
+    names = {name for name, _ in graph.reasons}
+    assert names - {"sort", "copy_"}  # what writes a part
+    assert not names & {"index_put", "scatter.src", "scatter_add"}  # what gives the whole
+
+
+aten = torch.ops.aten
+
+
+def read_when_it_is_new(kept: Tensor, x: Tensor, place: Tensor) -> list[Tensor]:
+    new = aten.index_put(kept, [None, place], x)
+    was = torch.sort(kept[:, 1:], 0).values
+    kept.copy_(new)
+    return [was]
+
+
+def view_read_when_it_is_new(kept: Tensor, x: Tensor, place: Tensor) -> list[Tensor]:
+    was = kept[:, 1:]
+    new = aten.index_put(kept, [None, place], x)
+    between = aten.index_put(new, [None, place + 0], x * 2)
+    found = was.exp() + new[:, 1:]
+    kept.copy_(between)
+    return [found]
+
+
+def overlapping(kept: Tensor, x: Tensor, place: Tensor) -> list[Tensor]:
+    kept.copy_(aten.slice_scatter(kept, kept[:, :-1], 1, 1))
+    return [place + 1]
+
+
+def rows_of_itself(kept: Tensor, x: Tensor, place: Tensor) -> list[Tensor]:
+    kept.copy_(aten.index_put(kept, [torch.arange(4).flip(0)], kept))
+    return [place + 1]
+
+
+def leaving_by_itself(kept: Tensor, x: Tensor, place: Tensor) -> list[Tensor]:
+    new = aten.index_put(kept, [None, place], x)
+    kept.copy_(new)
+    return [new]
+
+
+def into_another(kept: Tensor, x: Tensor, place: Tensor) -> list[Tensor]:
+    x.copy_(aten.index_put(kept, [None, place], x)[:, :2])
+    return [kept + 1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        read_when_it_is_new,
+        view_read_when_it_is_new,
+        overlapping,
+        rows_of_itself,
+        leaving_by_itself,
+        into_another,
+    ],
+)
+def test_what_is_read_as_it_was_is_not_written_in_place(function: Any) -> None:
+    mine = _inputs()
+    theirs = [each.clone() for each in mine]
+    made = compiled(function, *(each.clone() for each in mine))
+    found, expected = list(made.run(list(mine))), function(*theirs)
+    torch.testing.assert_close([*found, *mine], [*expected, *theirs])
+    assert found[0].untyped_storage().data_ptr() != mine[0].untyped_storage().data_ptr()
+
+
+def test_statistics_are_written_in_training() -> None:
+    def model() -> nn.Module:
+        torch.manual_seed(1)
+        return nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU())
+
+    mine, theirs = model(), model()
+    fast = torch.compile(mine, backend=backend)
+    for _ in range(3):
+        x = torch.randn(5, 8)
+        for each, run in ((mine, fast), (theirs, theirs)):
+            each.zero_grad()
+            run(x).square().sum().backward()
+        for a, b in zip(mine.state_dict().values(), theirs.state_dict().values(), strict=True):
+            torch.testing.assert_close(a, b)
+        for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(a.grad, b.grad)
