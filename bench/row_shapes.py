@@ -17,7 +17,7 @@ from warpsmith.schedulers.rows.model import Work, predicted_us
 SHAPE = (
     *("block_x", "vector", "unroll", "block_y", "rows_per_thread", "blocks_per_sm", "cluster"),
     *("ring", "warp_specialize", "joined", "reread", "reload_weights", "weights_in_shared"),
-    *("exact", "by_threads", "chunks"),
+    *("exact", "by_threads", "chunks", "across"),
 )
 """Parameters that say who computes rows, and in which shape."""
 
@@ -39,6 +39,7 @@ class Considered:
             f"{p.unroll}x{p.vector} elements, {p.rows_per_thread} rows, {p.blocks_per_sm} blocks, "
             f"cluster {p.cluster}, ring {p.ring}{' reread' if p.reread else ''}"
             f"{' exact' if p.exact else ''}{' reload' if p.reload_weights else ''}"
+            f"{' across' if p.across else ''}"
         )
 
     @property
@@ -52,7 +53,7 @@ class Considered:
         p = self.params
         return (
             *(p.warp_specialize, p.block_x, p.block_y, p.unroll, p.rows_per_thread),
-            *(p.blocks_per_sm, p.cluster, p.reread, p.reload_weights),
+            *(p.blocks_per_sm, p.cluster, p.reread, p.reload_weights, p.across),
         )
 
 

@@ -149,8 +149,14 @@ def test_chunks_of_short_elements(dtype: DataType) -> None:
     doubled(in_chunks(39, 39, dtype), random_array((16, 39), dtype))
 
 
-def test_threads_load_where_the_last_chunk_would_end_behind_the_tensor() -> None:
-    """The same call signature but for the number of rows, and an address that begins no chunk."""
+@pytest.mark.parametrize("rows", [1, 2, rarely(21)])
+def test_the_last_chunk_may_end_behind_the_tensor(rows: int) -> None:
     fd = in_chunks(39, 39)
-    doubled(fd, random_array((21, 39)))
-    doubled(fd, random_array((20 * 39 + 1,))[1:].reshape(20, 39))
+    doubled(fd, random_array((rows, 39)))
+    assert not lowered(fd).left_to_threads
+
+
+def test_threads_load_from_an_address_that_begins_no_chunk() -> None:
+    fd = in_chunks(39, 39)
+    doubled(fd, random_array((21 * 39 + 1,))[1:].reshape(21, 39))
+    assert "copied by the threads" in fd.explain()

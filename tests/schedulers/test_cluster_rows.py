@@ -60,7 +60,7 @@ def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         (softmax, BF16, 32768, 1),
         (softmax, FLOAT, 65536, 16),
         (layer_norm, FLOAT, 524288, 16),
-        (rms_norm, FLOAT, 65537, 8),
+        (rms_norm, FLOAT, 65537, 16),
     ],
 )
 def test_how_many_blocks_have_a_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from tests.schedulers.test_inner_outer import (
     shifted,
 )
 from warpsmith import knobs
-from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.rings import TileCopy
@@ -89,25 +89,39 @@ def test_costly_values_of_narrow_elements_do_not_spill(columns: int) -> None:
     assert made.kernels[0].n_spills <= 8
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("rows", [1, 7, 9, 277])
-def test_other_numbers_of_rows_get_other_kernels(rows: int) -> None:
-    """The last chunk would end behind the tensor: the call gets a kernel that reads none of it."""
-    function = warpsmith.fuse(rms_norm_backward)
-    for count in (8 * rows, rows):
-        case = Case((count, 1027), "bfloat16")
-        inputs = case.inputs(rms_norm_backward)
-        assert bool(chunks(function.lower(*inputs).compile())) == (count % 8 == 0)
-        with knobs.scope(device="sim"):
-            close(
-                [np.asarray(r) for r in function(*inputs)], case.expected(rms_norm_backward), 0.02
-            )
+@pytest.mark.few(3)
+@pytest.mark.parametrize("rows", [2, 3, 5, 7])
+@pytest.mark.parametrize("specialize", [False, True])
+def test_the_last_chunk_may_end_behind_all_rows(specialize: bool, rows: int) -> None:
+    case = Case((rows, 1027), "bfloat16")
+    inputs = case.inputs(rms_norm_backward)
+    made = compiled(rms_norm_backward, inputs, specialize)
+    assert chunks(made) == 2
+    assert made.verify(schedules=4).verdict == "clean"
+    found = on_simulator(rms_norm_backward, inputs, specialize)
+    close(found, case.expected(rms_norm_backward), case.relative)
 
 
-def test_a_role_is_refused_where_all_rows_are_no_whole_chunks() -> None:
-    inputs = Case((7, 1027), "bfloat16").inputs(rms_norm_backward)
-    with pytest.raises(SchedulerRefusal, match="no multiple of 16"):
-        compiled(rms_norm_backward, inputs, True)
+def test_who_uses_what_lies_behind_all_rows_is_found(tmp_path: Path) -> None:
+    """A kernel that takes rows to be one element longer than they are."""
+    inputs = forward.drawn(forward.softmax, 2, 1027, "bfloat16")
+    (kernel,) = compiled(forward.softmax, inputs, True).kernels
+    longer = kernel.cuda.replace("block_x) < T0_size1)", "block_x) < T0_size1 + 1)")
+    assert longer != kernel.cuda
+    (tmp_path / f"{kernel.name}.cu").write_text(longer)
+    with knobs.scope(override_dir=tmp_path):
+        found = compiled(forward.softmax, inputs, True).verify(schedules=1)
+    assert "wrong-output" in {finding.kind for finding in found.reports[0].findings}
+
+
+@pytest.mark.parametrize("rows", [3, 16])
+def test_parts_of_rows_that_a_cluster_shares(rows: int) -> None:
+    """Each block has a part of the chunks, of which the first is all inside the row before it."""
+    inputs = Case((rows, 24001), "bfloat16").inputs(rms_norm_backward)
+    made = compiled(rms_norm_backward, inputs, False)
+    assert "cluster" in made.explain()
+    assert chunks(made) == 2
+    assert made.verify(schedules=2).verdict == "clean"
 
 
 @pytest.mark.parametrize("change", ["shifted", "apart", "never", "short"])

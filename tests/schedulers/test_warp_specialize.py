@@ -114,7 +114,6 @@ def test_few_rows_and_none(rows: int) -> None:
 @pytest.mark.parametrize(
     ("columns", "dtype", "words"),
     [
-        (1030, "bfloat16", "rows of 2060 bytes are too short, or no multiple of 16"),
         (32768, "bfloat16", "two stages of 131072 bytes do not fit in shared memory"),
         (24576, "bfloat16", "rows of 24576 elements and their sums would spill"),
     ],

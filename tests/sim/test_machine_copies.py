@@ -171,6 +171,21 @@ def test_size_of_a_bulk_copy(size: int) -> None:
     assert "misaligned" in found(body)
 
 
+@pytest.mark.parametrize("given", [29, 30, 31])
+def test_bulk_load_of_the_16_bytes_that_a_buffer_ends_in(given: int) -> None:
+    """What lies behind its end is there to be read where it is open, and NaN."""
+    body = f"{barrier()} {PLACE} {LOAD} {wait(0)} ld.shared.u32 %r0, [%r1];"
+    behind = [0xFFFFFFFF] * (32 - given)
+    assert values(body + STORE, given=given, is_open=True) == [*range(given), *behind]
+    assert "out-of-bounds" in found(body, given=given)
+
+
+@pytest.mark.parametrize("given", [1, 27, 28])
+def test_bulk_load_of_more_than_these(given: int) -> None:
+    body = f"{barrier()} {PLACE} {LOAD} {wait(0)}"
+    assert "out-of-bounds" in found(body, given=given, is_open=True)
+
+
 def test_bulk_store_and_reduction() -> None:
     body = f"""
     {PLACE} st.shared.u32 [%r1], %tid; fence.proxy.async.shared::cta; bar.sync 0;

@@ -383,3 +383,30 @@ def test_a_variable_of_the_module_is_read_and_then_written() -> None:
     assert values(add, threads=1, module=counter) == [6]
     race = f"{load} setp.eq.u32 %p0, %tid, 32; @%p0 st.global.u32 [%d0], 9; {STORE}"
     assert found(race, threads=64, module=counter) == {"race"}
+
+
+VECTORS = """mul.wide.u32 %d0, %tid, 16; add.u64 %d1, %x, %d0;
+ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%d1]; st.global.u32 [%o], %r3;"""
+
+
+@pytest.mark.parametrize("given", [125, 126, 127])
+def test_vector_that_ends_behind_a_buffer(given: int) -> None:
+    """The rest of its 16 bytes is there to be read where it is open, and NaN."""
+    assert values(VECTORS, given=given, is_open=True) == [*range(3, 127, 4), 0xFFFFFFFF]
+    assert "out-of-bounds" in found(VECTORS, given=given)
+
+
+def test_accesses_that_nothing_opens() -> None:
+    """Vectors that begin behind the buffer, and stores."""
+    assert "out-of-bounds" in found(VECTORS, given=124, is_open=True)
+    store = VECTORS.replace("u32 [%o], %r3", "v4.u32 [%d1], {%r0, %r1, %r2, %r3}")
+    clean(store, given=128, is_open=True)
+    assert "out-of-bounds" in found(store, given=127, is_open=True)
+
+
+def test_word_that_a_buffer_of_short_elements_ends_in() -> None:
+    body = """setp.ne.u32 %p0, %tid, 0; @%p0 bra DONE;
+    ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%x]; st.global.u32 [%o], %r1;"""
+    report = run(body, given=3, dtype="uint16", x=[7, 8, 9], is_open=True)
+    assert report.verdict == "clean", str(report)
+    assert report.arrays["out"][0:2].tolist() == [9, 0xFFFF]

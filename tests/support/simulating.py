@@ -126,7 +126,8 @@ def _buffer(
         place = memory[name]
         array = np.full(place.data.nbytes, 0xFF, np.uint8).view(dtype)
         array[place.defined] = place.data[place.defined]
-        return machine.Buffer(name=name, array=array, defined=bool(place.defined.any()))
+        defined = bool(place.defined.any())
+        return machine.Buffer(name=name, array=array, defined=defined, open=True)
     size = evaluate(parameter.size, numbers)
     counts = name.endswith("_arrivals")
     array = np.zeros(size, dtype) if counts else np.full(size * dtype.itemsize, 0xFF, np.uint8)

@@ -49,6 +49,7 @@ def loads_where(copy: Statement) -> bool:
         isinstance(copy, CopyVector)
         and copy.evict_last
         and not copy.asynchronous
+        and copy.anywhere == integers.ZERO
         and copy.source.memory is MemoryType.global_
         and _is_local(copy.target)
         and copy.target.dtype.size < LEAST_WORD <= copy.width * copy.target.dtype.size
@@ -82,7 +83,12 @@ def _fetch(copy: CopyVector, vector: str, value: ValueText, early: bool) -> str:
     elif not copy.source.written:
         hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
         hint = LoadHint.NC_LASTING if copy.evict_last else hint
-    return f"ws_load<{value.type_name(copy.source.dtype)}, {copy.width}, {hint.value}>({place})"
+    kind = f"{value.type_name(copy.source.dtype)}, {copy.width}, {hint.value}"
+    if copy.anywhere == integers.ZERO:
+        return f"ws_load<{kind}>({place})"
+    value.pieces.add("vector_anywhere")
+    start, count = value(copy.source_index), value(copy.anywhere)
+    return f"ws_load_anywhere<{kind}>({copy.source.name}, {start}, {count})"
 
 
 def _is_local(buffer: Buffer) -> bool:

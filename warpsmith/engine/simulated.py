@@ -119,10 +119,8 @@ class Memory:
     def _launch(self, launch: Launch, scalars: Mapping[str, Any]) -> machine.Launch:
         names = dict.fromkeys(launch.pointers)
         buffers = tuple(
-            machine.Buffer(
-                name=name, array=self._places[name].content, defined=self._places[name].defined
-            )
-            for name in names
+            machine.Buffer(name=name, array=place.content, defined=place.defined, open=True)
+            for name, place in ((name, self._places[name]) for name in names)
         )
         addresses = {
             name: machine.address_of(position) + self._places[name].offset

@@ -47,7 +47,8 @@ def _computed(domains: DomainMap, known: Iterable[Group]) -> dict[Group, Transfo
     reached = set(known)
     queue = deque(known)
     while queue:
-        for transform in domains.touching(queue.popleft()):
+        group = queue.popleft()
+        for transform in (*domains.touching(group), *domains.across(group)):
             for target in _given(domains, transform, reached):
                 reached.add(target)
                 by[target] = transform
@@ -63,6 +64,9 @@ def _given(domains: DomainMap, transform: Transform, reached: set[Group]) -> lis
         found = [chosen[0]] if outer in reached else []
         found += [whole] if outer in reached and inner in reached else []
         return [group for group in found if group not in reached]
+    rows = domains.rows_of(transform)
+    if rows is not None and rows not in reached:
+        return []
     if whole in reached:
         return [group for group in (outer, inner) if group not in reached]
     return [whole] if outer in reached and inner in reached else []
@@ -115,9 +119,38 @@ class Derivation:
         """Predicate under which a group's index lies inside its extent."""
         known = self._inside.get(group)
         if known is None:
-            known = integers.less(self.index(group), self._end(group))
+            known = self._within(group)
             self._inside[group] = known
         return known
+
+    def _within(self, group: Group) -> Expr:
+        head, place = self._head(group), self.place(group)
+        if head is None:
+            return integers.less(place, self._end(group))
+        begun = integers.less(head, integers.add(place, 1))
+        return integers.conjunction(
+            begun, integers.less(place, integers.add(self._end(group), head))
+        )
+
+    def place(self, group: Group) -> Expr:
+        """A group's index, counted from the first piece of a row that begins anywhere."""
+        head = self._head(group)
+        return self.index(group) if head is None else integers.add(self.index(group), head)
+
+    def _head(self, group: Group) -> Expr | None:
+        """What stands before a row in the first piece of it; None of what is made by no split of
+        rows by where they begin in memory.
+        """
+        transform = None if group in self._known else self._by.get(group)
+        rows = None if transform is None else self._domains.rows_of(transform)
+        if transform is None or rows is None or self._domains.sides(transform)[0] != group:
+            return None
+        return self._before(transform, rows)
+
+    def _before(self, transform: Transform, rows: Group) -> Expr:
+        whole, _, inner = self._domains.sides(transform)
+        start = integers.mul(self.index(rows), self._domains.extent(whole))
+        return integers.mod(start, self._domains.extent(inner))
 
     def worth(self, group: Group) -> Expr:
         """Predicate under which there is anything to do at a group's index: it is inside, and what
@@ -155,9 +188,11 @@ class Derivation:
     def _sources(self, group: Group, transform: Transform) -> list[Group]:
         """The groups from which a transform computes one."""
         whole, outer, inner = self._domains.sides(transform)
+        rows = self._domains.rows_of(transform)
+        others = [] if rows is None else [rows]
         if group == whole:
-            return [outer, inner]
-        return [whole] if self._domains.chosen_for(transform) is None else [outer]
+            return [outer, inner, *others]
+        return [whole, *others] if self._domains.chosen_for(transform) is None else [outer]
 
     def _groups(self, transform: Transform) -> Groups | None:
         chosen = self._domains.chosen_for(transform)
@@ -177,6 +212,14 @@ class Derivation:
         if isinstance(transform, Merge) and transform.band > 1:
             return self._build_banded(group, transform)
         radix = self._domains.extent(inner)
+        rows = self._domains.rows_of(transform)
+        if rows is not None:
+            head = self._before(transform, rows)
+            if group == whole:
+                place = integers.add(integers.mul(self.index(outer), radix), self.index(inner))
+                return integers.sub(place, head)
+            place = integers.add(self.index(whole), head)
+            return (integers.floordiv if group == outer else integers.mod)(place, radix)
         if group == whole:
             return integers.add(integers.mul(self.index(outer), radix), self.index(inner))
         if isinstance(transform, Split) and self._domains.extent(outer) == integers.ONE:

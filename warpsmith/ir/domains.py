@@ -135,6 +135,11 @@ class Split:
 
     With `by_group`, the rows of each group of a grouped product are split for themselves: an outer
     iteration has rows of one group, and which, memory says (`ir/groups.py`).
+
+    With `rows`, an axis that counts rows of as many elements as `axis` has, which lie one behind
+    the other in memory, outer iterations begin at multiples of `factor` there, and not of the row:
+    `index(axis) = index(outer) * factor + index(inner) - head`, where `head` is what stands before
+    the row in the first of them, `index(rows) * extent(axis) % factor`.
     """
 
     axis: IterDomain
@@ -143,6 +148,7 @@ class Split:
     factor: Expr
     inner_split: bool
     by_group: bool = False
+    rows: IterDomain | None = None
 
     @property
     def results(self) -> tuple[IterDomain, ...]:
@@ -195,6 +201,17 @@ def split_by_group(axis: IterDomain, factor: Expr, outer: Expr) -> Split:
     return Split(axis, *parts, factor, True, by_group=True)
 
 
+def split_across(axis: IterDomain, factor: Expr, rows: IterDomain) -> Split:
+    """Divide what each of the `rows` has, by multiples of the factor in memory."""
+    outer = IterDomain(pieces_across(axis.extent, factor), axis.kind)
+    return Split(axis, outer, IterDomain(factor, axis.kind), factor, True, rows=rows)
+
+
+def pieces_across(extent: Expr, factor: Expr) -> Expr:
+    """How many pieces of so many elements a row may lie in, wherever it begins."""
+    return integers.ceildiv(integers.add(extent, factor, -1), factor)
+
+
 def merge(outer: IterDomain, inner: IterDomain, band: int = 1) -> Merge:
     """Join two axes; broadcast joined with anything takes the other's kind."""
     kind = inner.kind if outer.is_broadcast else outer.kind
@@ -204,4 +221,7 @@ def merge(outer: IterDomain, inner: IterDomain, band: int = 1) -> Merge:
 def of_axes(transform: Transform, new: Callable[[IterDomain], IterDomain]) -> Transform:
     """The same transform of other axes."""
     axis, outer, inner = map(new, (transform.axis, transform.outer, transform.inner))
+    if isinstance(transform, Split) and transform.rows is not None:
+        rows = new(transform.rows)
+        return replace(transform, axis=axis, outer=outer, inner=inner, rows=rows)
     return replace(transform, axis=axis, outer=outer, inner=inner)

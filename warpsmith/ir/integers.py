@@ -196,6 +196,13 @@ def sides(condition: Expr) -> tuple[Expr, Expr] | None:
     return None
 
 
+def negated(condition: Expr) -> Expr:
+    """Of `a < b`, `b < a + 1`."""
+    assert isinstance(condition, Apply)
+    a, b = condition.args
+    return less(b, add(a, 1))
+
+
 def of_whole(condition: Expr, facts: Facts) -> Expr:
     """The predicate without what cannot change it: `d*q + r < b` is `d*q < b` where `r < d`, and
     `b` is a multiple of `d`.

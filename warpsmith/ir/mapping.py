@@ -10,11 +10,18 @@ program says nothing take no part unless asked for: each use of an input may rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform
+from warpsmith.ir.domains import (
+    IterDomain,
+    IterType,
+    Merge,
+    Split,
+    Transform,
+    pieces_across,
+)
 from warpsmith.ir.exprs import Matmul, Move, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of
@@ -75,6 +82,7 @@ class DomainMap:
         self._divides: dict[tuple[Split, integers.Facts], bool] = {}
         self._lifted: dict[Group, list[Transform]] | None = None
         self._members: dict[Group, list[IterDomain]] | None = None
+        self._across: dict[Group, list[Split]] | None = None
         self.derived: dict[tuple[Group, ...], Any] = {}
 
     def group(self, axis: IterDomain) -> Group:
@@ -120,6 +128,22 @@ class DomainMap:
         """
         return self._chosen.get(rows)
 
+    def rows_of(self, transform: Transform) -> Group | None:
+        """Of a split by multiples of its factor in memory, what says where a row begins."""
+        if not isinstance(transform, Split) or transform.rows is None:
+            return None
+        return self.group(transform.rows)
+
+    def across(self, rows: Group) -> Sequence[Split]:
+        """The splits of what rows have by where these begin in memory."""
+        if self._across is None:
+            self._across = {}
+            for transform in self._transforms:
+                counted = self.rows_of(transform)
+                if counted is not None and isinstance(transform, Split):
+                    self._across.setdefault(counted, []).append(transform)
+        return self._across.get(rows, ())
+
     def _choices(self, fusion: Program) -> Iterator[tuple[Group, tuple[Group, TensorView]]]:
         for operation in fusion.operations:
             if isinstance(operation, Matmul) and operation.ends is not None:
@@ -148,7 +172,9 @@ class DomainMap:
         return known
 
     def divides(self, split: Split, facts: integers.Facts) -> bool:
-        """Whether a split's factor is known to divide what it splits."""
+        """Whether a split's factor is known to divide what it splits, from its begin on."""
+        if split.rows is not None:
+            return False
         key = split, facts
         found = self._divides.get(key)
         if found is None:
@@ -178,6 +204,8 @@ class DomainMap:
         chosen = self.chosen_for(transform)
         if chosen is not None:
             return parts_of(whole, transform.factor, self.extent(chosen[0]))
+        if self.rows_of(transform) is not None:
+            return pieces_across(whole, transform.factor)
         if self._fits(whole, transform.factor):
             return integers.ONE
         return integers.ceildiv(whole, transform.factor)
@@ -292,6 +320,7 @@ class DomainMap:
                         transform.factor,
                         transform.inner_split,
                         transform.by_group,
+                        None if transform.rows is None else self._joined(transform.rows),
                     )
                 else:
                     parts = self._joined(transform.outer), self._joined(transform.inner)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.integers import TRUE
+from warpsmith.ir.integers import TRUE, ZERO
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import (
     WRITE,
@@ -156,6 +156,9 @@ class CopyVector(Statement):
     A `streaming` load leaves no copy in L1; what an `evict_last` one brings into the L2 is
     the last to go. An `asynchronous` one, from global to shared memory, is `cp.async`; where it
     is not `inside`, it writes zeros and reads nothing.
+
+    A load from `anywhere` may begin between multiples of its size in a source of so many elements,
+    and before or end behind it: it takes two accesses, and what is outside is anything.
     """
 
     words = "{target} = {source} x{width}"
@@ -169,6 +172,7 @@ class CopyVector(Statement):
     evict_last: bool = field(default=False, metadata=plain())
     asynchronous: bool = field(default=False, metadata=plain())
     inside: Expr = field(default=TRUE, metadata=expression())
+    anywhere: Expr = field(default=ZERO, metadata=expression())
 
     @property
     def copied(self) -> Effect:

@@ -54,6 +54,12 @@ class Access:
             f"no index for {axis!r} of {self.output.name} from its loops {self.output.loop!r}"
         )
 
+    def steps(self, axis: IterDomain) -> bool:
+        """Whether loops that walk an axis have gone on from its first element."""
+        if not self._derivation.reaches(self._domains.group(axis)):
+            return self.axis(axis) != integers.ZERO
+        return self._derivation.place(self._domains.group(axis)) != integers.ZERO
+
     def reaches(self, group: Group) -> bool:
         """Whether the loops determine the index of a group."""
         return self._derivation.reaches(group)

@@ -127,6 +127,8 @@ def _connected(domains: DomainMap, group: Group) -> set[Group]:
             if current in seen:
                 continue
             seen.add(current)
+            if upwards:
+                seen.update(domains.sides(each)[0] for each in domains.across(current))
             for transform in domains.touching(current):
                 whole, outer, inner = domains.sides(transform)
                 sources, results = [whole], [outer, inner]

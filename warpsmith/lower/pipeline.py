@@ -50,6 +50,7 @@ from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.pack_operands import pack_operands
+from warpsmith.lower.passes.peel_ends import peel_ends
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
@@ -161,6 +162,11 @@ PASSES = (
     Pass(
         "mask_last_pass",
         _always(mask_last_pass),
+        "after barriers, which no copied loop may hold",
+    ),
+    Pass(
+        "peel_ends",
+        _always(peel_ends),
         "after barriers, which no copied loop may hold",
     ),
     Pass(

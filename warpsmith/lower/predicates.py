@@ -75,7 +75,7 @@ class Predicates:
             needed = [
                 axis
                 for axis in root
-                if stores or always or not axis.is_broadcast or access.axis(axis) != integers.ZERO
+                if stores or always or not axis.is_broadcast or access.steps(axis)
             ]
             return access.bounds(tuple(needed), self._buffers.facts)
         whole = tuple(axis for axis in read if axis in root)

@@ -148,14 +148,14 @@ class TileCopies:
     ) -> TileCopy:
         """The copy of all chunks that the tile lies in.
 
-        The last one of a tensor's ends where the tensor does: its size is a multiple of a chunk's.
+        The last one of a tensor's may end behind it: nobody uses what is there, and memory, which
+        is given out in larger pieces that begin with a chunk, has all of it.
         """
         size = memory.dtype.size
         chunk = CHUNK_BYTES // size
         total = integers.mul(*(dim.size for dim in copy.dims))
         row = integers.mul(copy.dims[-1].size, size)
-        needed = (integers.mul(total, size),)
-        self._buffers.made.needs[output.name] = TileNeeds(output.name, memory.name, needed, row)
+        self._buffers.made.needs[output.name] = TileNeeds(output.name, memory.name, (), row)
         whole = integers.ceildiv(integers.add(head, copy.inside), chunk)
         (held,) = (each.elements for each in self._buffers.pipeline(output).contents)
         return replace(

@@ -20,6 +20,9 @@ from warpsmith.lower.vectors import Vectorizer
 VECTOR_BYTES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes of a vector access; beyond 16 it takes several instructions, 16 bytes each."""
 
+LEAST_WORD = 4
+"""Bytes of a register."""
+
 CP_ASYNC_BYTES = (4, 8, 16)
 """Bytes of one `cp.async` (PTX ISA, "cp.async")."""
 
@@ -63,12 +66,16 @@ class VectorCopies:
         access = self._buffers.access(operation, [*indices, lane])
         at_zero = self._buffers.access(operation, [*indices, integers.ZERO])
         read_from = self._buffers.index_row_major(access, source)
+        begun = self._begun(operation, access, lane)
+        anywhere = begun is not None and self._from_anywhere(source, read_from, lane, width)
         sides = []
         for tensor, index in (
             (output, self._buffers.own_row_major(access, output)),
             (source, read_from),
         ):
-            base = self._vectors.base(index, lane, width)
+            base: Expr | None = substitute(index, {lane: integers.ZERO})
+            if not (anywhere and tensor is source):
+                base = self._vectors.base(index, lane, width)
             if base is None:
                 raise ScheduleError(
                     f"{output.name} vectorizes {axis!r}, along which {tensor.name} is not "
@@ -78,7 +85,7 @@ class VectorCopies:
                 )
             if self._buffers.buffer(tensor).memory is MemoryType.global_:
                 known = self._buffers.made.alignments.get(tensor.name, 1)
-                bytes_moved = min(width * tensor.dtype.size, 16)
+                bytes_moved = 16 if anywhere else min(width * tensor.dtype.size, 16)
                 self._buffers.made.alignments[tensor.name] = max(known, bytes_moved)
             unit = HARDWARE[tensor.swizzle].unit
             if unit and width * tensor.dtype.size > unit:
@@ -99,12 +106,70 @@ class VectorCopies:
             output.streaming,
             output.evict_last,
             asynchronous=self._is_asynchronous(output, source, width),
+            anywhere=_elements(source) if anywhere else integers.ZERO,
         )
+        if begun is not None:
+            return self._across(statement, operation, (access, at_zero), begun, lane)
         uneven = self._uneven_bound(operation, access, lane, width)
         if uneven is None:
             return self._predicates.guarded(at_zero, operation, statement)
         rest = self._predicates.predicate(at_zero, operation, always=False)
         return _with_tail(statement, uneven, rest, lane)
+
+    def _begun(self, operation: Operation, access: Access, lane: Symbol) -> Apply | None:
+        """The condition that a row has begun within a vector, if there is one: what stands before
+        it in its first vector is below a place.
+        """
+        condition = self._predicates.predicate(access, operation, always=False)
+        for node in integers.conjuncts(condition):
+            if isinstance(node, Apply) and node.op == "lt" and lane in node.args[1].walk():
+                return node
+        return None
+
+    def _from_anywhere(self, source: TensorView, index: Expr, lane: Symbol, width: int) -> bool:
+        """Whether vectors of an input begin between multiples of their size, as those of a weight
+        do where vectors of rows begin at such, wherever the rows begin.
+        """
+        if self._buffers.buffer(source).memory is not MemoryType.global_:
+            return False
+        if False in source.contiguity or width * source.dtype.size < LEAST_WORD:
+            return False
+        return not self._vectors.knows(index, lane, width)
+
+    def _across(
+        self,
+        vector: CopyVector,
+        operation: Operation,
+        accesses: tuple[Access, Access],
+        begun: Apply,
+        lane: Symbol,
+    ) -> list[Statement]:
+        """A vector of a row that begins anywhere, which may have elements of the rows before and
+        behind: registers get these, too, and memory none of them.
+
+        Args:
+            accesses: of any lane, and of lane 0.
+            begun: the condition that the row has begun.
+        """
+        at, at_zero = (
+            integers.conjuncts(self._predicates.predicate(a, operation, always=False))
+            for a in accesses
+        )
+        starts = _at(begun, lane, 0)
+        rest = [c for c in at_zero if c != starts]
+        if vector.target.memory is not MemoryType.global_:
+            return [If(integers.conjunction(*rest), (vector,))]
+        (end,) = (c for c in at if lane in c.walk() and c != begun)
+        assert isinstance(end, Apply)
+        ends = _at(end, lane, vector.width - 1)
+        lanes = _lanes(vector, integers.conjunction(begun, end), lane)
+        rest = [c for c in rest if c != _at(end, lane, 0)]
+        some = integers.conjunction(*rest, _at(end, lane, 0))
+        return [
+            If(integers.conjunction(*rest, starts, ends), (vector,)),
+            If(integers.conjunction(some, integers.negated(starts)), (lanes,)),
+            If(integers.conjunction(some, starts, integers.negated(ends)), (lanes,)),
+        ]
 
     def single(self, operation: Operation, access: Access) -> list[Statement]:
         """One element by `cp.async`, or by a load and a store where it is too short for that."""
@@ -158,15 +223,31 @@ def _with_tail(vector: CopyVector, bound: Apply, rest: Expr, lane: Symbol) -> li
     past = substitute(index, {lane: Const(vector.width)})
     inside = integers.less(past, integers.add(extent, 1))
     outside = integers.less(extent, past)
-    one = Store(
-        vector.target,
-        integers.add(vector.target_index, lane),
-        Element(vector.source, integers.add(vector.source_index, lane)),
-    )
-    lanes = For(lane, Const(vector.width), (If(bound, (one,)),), unroll=True)
+    lanes = _lanes(vector, bound, lane)
     first = substitute(bound, {lane: integers.ZERO})
     others = [condition for condition in integers.conjuncts(rest) if condition != first]
     return [
         If(integers.conjunction(*others, inside), (vector,)),
         If(integers.conjunction(*others, outside, first), (lanes,)),
     ]
+
+
+def _lanes(vector: CopyVector, condition: Expr, lane: Symbol) -> For:
+    """Lane by lane where the condition holds."""
+    one = Store(
+        vector.target,
+        integers.add(vector.target_index, lane),
+        Element(vector.source, integers.add(vector.source_index, lane)),
+    )
+    return For(lane, Const(vector.width), (If(condition, (one,)),), unroll=True)
+
+
+def _at(condition: Apply, lane: Symbol, number: int) -> Expr:
+    """A comparison in one lane."""
+    a, b = (substitute(each, {lane: Const(number)}) for each in condition.args)
+    return integers.less(a, b)
+
+
+def _elements(tensor: TensorView) -> Expr:
+    """Of all of a contiguous tensor."""
+    return integers.mul(*(axis.extent for axis in tensor.shape_axes if not axis.is_broadcast))

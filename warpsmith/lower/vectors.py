@@ -32,6 +32,13 @@ class Vectorizer:
             return None
         return found[0]
 
+    def knows(self, index: Expr, lane: Symbol, width: int) -> bool:
+        """Whether `base` would require nothing of the launch."""
+        found = self.linear(index, lane, width)
+        if found is None or found[1] != 1:
+            return False
+        return integers.divides(width, _congruent(found[0], width), self._facts)
+
     def linear(self, expr: Expr, lane: Symbol, width: int) -> tuple[Expr, int] | None:
         """(value at lane 0, increment per lane), or None when it is not linear in the lane."""
         if expr == lane:
@@ -80,7 +87,7 @@ class Vectorizer:
         have a sum of two sizes, and padded ones a size and what it is padded by.
         """
         factors: dict[Expr, Expr] = {}
-        for monomial, coefficient in polynomial(expr).items():
+        for monomial, coefficient in polynomial(_congruent(expr, width)).items():
             term = expression({monomial: coefficient})
             if integers.divides(width, term, self._facts):
                 continue
@@ -104,3 +111,17 @@ class Vectorizer:
             return expr.name in self._parameters and expr.dtype is DataType.Index
         inside = expr.args
         return bool(inside) and all(isinstance(e, Const) or self._is_parameter(e) for e in inside)
+
+
+def _congruent(expr: Expr, width: int) -> Expr:
+    """An expression with the same rest by `width`: `a % b` has that of `a` where it divides `b`."""
+    terms = []
+    for monomial, coefficient in polynomial(expr).items():
+        factors = [
+            f.args[0]
+            if isinstance(f, Apply) and f.op == "mod" and integers.divides(width, f.args[1])
+            else f
+            for f in monomial
+        ]
+        terms.append(integers.mul(coefficient, *factors))
+    return integers.add(*terms)

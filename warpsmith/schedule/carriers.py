@@ -35,8 +35,8 @@ def load_chunks(tensor: TensorView, chunks: bool = True) -> TensorView:
     """Have a load by `bulk` bring all of the 16-byte chunks that a tile lies in.
 
     So tiles may begin and end anywhere, as rows of 4097 half-precision elements do; each stage has
-    a chunk more, and begins with what stands before the tile in its first one. Where all of the
-    tensor is no multiple of 16 bytes, the threads copy instead.
+    a chunk more, and begins with what stands before the tile in its first one. The last chunk may
+    end behind the tensor. Where its address is no multiple of 16 bytes, the threads copy instead.
 
     Raises:
         ScheduleError: at lowering, WS0298 where the carrier is none, the tensor has no circular

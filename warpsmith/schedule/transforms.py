@@ -101,6 +101,33 @@ def split_by_group(tensor: TensorView, axis: int, factor: int) -> TensorView:
     return tensor
 
 
+def split_across(tensor: TensorView, axis: int, factor: int, rows: int) -> TensorView:
+    """Divide what rows have of a contiguous tensor in pieces that begin at multiples of a factor in
+    memory, wherever rows begin.
+
+    The first piece and the last may have elements of the rows before and behind: vector loads bring
+    these, too, and nobody uses them; stores leave them out.
+
+    Args:
+        axis: of the elements of a row.
+        rows: that of the rows, or any other that counts as many as there are before one, or as many
+            more as fill whole pieces.
+    """
+    position, place = axis_position(tensor, axis), axis_position(tensor, rows)
+    _check_schedulable(tensor, position)
+    whole, counted = tensor.loop[position], tensor.loop[place]
+    if factor < 1 or place == position or whole.parallel is not ParallelType.serial:
+        raise ScheduleError(
+            f"{whole!r} of {tensor.name} is split by {factor} where the rows {counted!r} begin",
+            code="WS0383",
+            remedy="split a serial axis by a factor of 1 or more, and name another one of rows",
+        )
+    made = domains.split_across(whole, integers.index(factor), counted)
+    tensor.transforms.append(made)
+    tensor.loop[position : position + 1] = [made.outer, made.inner]
+    return tensor
+
+
 def merge(
     tensor: TensorView, axis_o: int, axis_i: int | None = None, *, band: int = 1
 ) -> TensorView:

@@ -80,6 +80,8 @@ def without_full_passes(params: Params) -> Params:
         return params
     if isinstance(params, PartsParams):
         return replace(params, full=0, full_outer=0)
+    if isinstance(params, RowParams) and params.across:
+        return params
     if isinstance(params, RowParams | OuterPersistentParams):
         return replace(params, full=0)
     return params

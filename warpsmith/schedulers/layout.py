@@ -163,8 +163,8 @@ def unfit_for_chunks(
         size = length * memory.dtype.size
         if not _is_run(cached, problem):
             return f"{memory.name} is not contiguous, or not aligned to 16 bytes"
-        if problem.bytes_of(memory) % 16 or size < least:
-            return f"rows of {size} bytes are too short, or all of them no multiple of 16"
+        if size < least:
+            return f"rows of {size} bytes are too short"
     return ""
 
 

@@ -37,11 +37,16 @@ class Order(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buffer:
-    """An array of global memory; unless `defined`, its bytes must be written before being read."""
+    """An array of global memory; unless `defined`, its bytes must be written before being read.
+
+    Where it is `open`, accesses may read the rest of the 16 bytes that it ends in: on a GPU they
+    are there, and may be anything.
+    """
 
     name: str
     array: Array
     defined: bool = True
+    open: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +127,9 @@ def run_once(
     after = [np.empty_like(array) for array in before]
     buffers = (records.Buffer * max(len(before), 1))(
         *(
-            records.Buffer(old.ctypes.data, new.ctypes.data, old.nbytes, buffer.defined)
+            records.Buffer(
+                old.ctypes.data, new.ctypes.data, old.nbytes, buffer.defined, buffer.open
+            )
             for old, new, buffer in zip(before, after, launch.buffers, strict=True)
         )
     )

@@ -59,6 +59,7 @@ class Buffer(ctypes.Structure):
         ("result", ctypes.c_void_p),
         ("size", ctypes.c_uint64),
         ("defined", ctypes.c_uint32),
+        ("open", ctypes.c_uint32),
     )
 
 

@@ -55,9 +55,13 @@ def run(
     bound: str = "",
     registers: int = 32,
     shared: int = 0,
+    given: int = WORDS,
+    is_open: bool = False,
 ) -> Report:
-    """Run a body. `x` and `out` have 1024 words; those of `x` count up where nothing is given."""
-    words = np.arange(WORDS) if x is None else np.resize(np.asarray(x), WORDS)
+    """Run a body. `x` has as many words as are `given`, which count up where nothing is said of
+    them, and `out` 1024.
+    """
+    words = np.arange(given) if x is None else np.resize(np.asarray(x), given)
     spec = {
         "grid": [grid, 1, 1],
         "block": [threads, 1, 1],
@@ -65,7 +69,7 @@ def run(
         "registers": registers,
         "shared_bytes": shared,
         "buffers": {
-            "x": {"dtype": dtype, "shape": [WORDS], "init": "zeros"},
+            "x": {"dtype": dtype, "shape": [given], "init": "zeros", "open": is_open},
             "out": {"dtype": dtype, "shape": [WORDS], "init": init},
         },
         "params": [{"ptr": "x"}, {"ptr": "out"}],

@@ -37,6 +37,35 @@ __device__ __forceinline__ void ws_store(T* to, const ws_vec<T, N>& from) {
     for (int i = 0; i < bytes / step; ++i)
         words[i].template store<Hint>((char*)to + i * step);
 }
+//@ vector_anywhere: vector
+// N elements from any place of `count`, the first of which lies at a multiple of 16 bytes, by two loads
+// of 16 bytes or more that do, of those that have something of it. What is outside is anything.
+template <class T, int N, int Hint, class I>
+__device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place, I count) {
+    constexpr int each = 16 / sizeof(T), parts = (N - 1) / each + 2, words = N * sizeof(T) / 4;
+    const int rest = (int)place & (each - 1);
+    const I first = place - rest;
+    unsigned held[4 * parts];
+    #pragma unroll
+    for (int p = 0; p < parts; ++p) {
+        const I at = first + p * each;
+        ws_words<16> part = {};
+        if (at >= 0 && at < count && at < place + N) part.template load<Hint>(from + at);
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) held[4 * p + k] = part.w[k];
+    }
+    const int moved = rest * (int)sizeof(T) / 4;  // words, and then bytes
+    #pragma unroll
+    for (int k = 0; k + 2 < 4 * parts; ++k) held[k] = moved & 2 ? held[k + 2] : held[k];
+    #pragma unroll
+    for (int k = 0; k + 3 < 4 * parts; ++k) held[k] = moved & 1 ? held[k + 1] : held[k];
+    union { ws_vec<T, N> vector; unsigned found[words]; };
+    #pragma unroll
+    for (int k = 0; k < words; ++k)
+        found[k] = sizeof(T) == 4 ? held[k]
+                                  : __funnelshift_r(held[k], held[k + 1], rest * sizeof(T) % 4 * 8);
+    return vector;
+}
 //@ vector_where: vector
 // Loads of what is to stay in the L2, for threads that have something there; others keep what they
 // have. A branch would hold the policy, too, and be too long for ptxas to make a predicate of it: 16

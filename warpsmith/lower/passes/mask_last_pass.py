@@ -12,6 +12,7 @@ from warpsmith.kernel.clusters import BY_WARP, RANK
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement
 from warpsmith.kernel.traversal import children, replace_symbols, rewritten, walk, written
+from warpsmith.lower.passes.peel_ends import is_end
 from warpsmith.lower.passes.split_full_passes import made_in, room_of, without
 
 
@@ -80,6 +81,8 @@ def _full_passes(
         if not isinstance(statement, If) or statement.uniform:
             continue
         for condition in integers.conjuncts(statement.condition):
+            if is_end(condition):
+                continue
             room = room_of(substitute(condition, sizes), loop, bound)
             left, stride = map(integers.constant, room) if room else (None, None)
             if left is not None and stride:

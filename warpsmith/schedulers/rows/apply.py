@@ -10,7 +10,7 @@ from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.transforms import parallelize, reorder, split
+from warpsmith.schedule.transforms import parallelize, reorder, split, split_across
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_row, merge_all, order_loops
 from warpsmith.schedulers.reduction.applicability import reductions
@@ -54,7 +54,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     rows = Rows(fusion, domains, caches)
     full = {cached.register for cached in rows.full}
     order = {domains.group(axis): place for place, axis in enumerate(rows.axes)}
-    fusion.divisors |= {(rows.run.extent, params.vector)}
+    if not params.across:
+        fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
     loads_first(fusion, caches, full, tiles, reload_weights=params.reload_weights)
     first, *others = reductions(fusion)
@@ -81,7 +82,16 @@ def _divide(fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: Ro
     """`[K blocks, K block_y, K unroll, R cluster, R serial, R unroll, R block_x, R vector]`."""
     end = len(tensor.loop)
     merge_all(tensor, end - run, end)
-    split(tensor, -1, params.vector)
+    if params.across:
+        merge_all(tensor, 0, keeps)
+        keeps = 1
+        if params.full:
+            passes = (params.cluster - 1) * params.unroll + params.full
+            length = map_of(fusion).extent_of(tensor.loop[-1])
+            fusion.least |= {(length, passes * params.block_x * params.vector)}
+        split_across(tensor, -1, params.vector, 0)
+    else:
+        split(tensor, -1, params.vector)
     merge_all(tensor, keeps, len(tensor.loop) - 1)
     divide_row(
         fusion,
@@ -91,7 +101,7 @@ def _divide(fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: Ro
         params.block_x,
         cluster=params.cluster,
         exact=params.exact,
-        full=params.full,
+        full=0 if params.across else params.full,
     )
     if keeps:
         merge_all(tensor, 0, keeps)

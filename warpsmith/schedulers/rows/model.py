@@ -63,6 +63,16 @@ COSTLY_INSTRUCTIONS = 0.549
 MASKED_INSTRUCTIONS = 2.71
 """More of an access where threads have not exactly a row."""
 
+ENDS_INSTRUCTIONS, SHIFTS_INSTRUCTIONS = 4.0, 5.0
+ENDS_PASSES = 2
+"""More where vectors go across the begins and ends of rows: of each element of the passes that have
+these, the first and the last, for each sum and the result; and of each byte of what all rows share,
+which is put together of two vectors."""
+
+ACROSS_LOSS, ACROSS_CLUSTER_LOSS, ACROSS_ALONE_LOSS = 0.04, 0.08, 0.12
+"""More of the time there, and in clusters and where a multiprocessor has one block. These five were
+fitted to 640 timings at odd lengths on an H200 (docs/lessons/odd_rows.md)."""
+
 TURN_INSTRUCTIONS = 187.0
 SUM_INSTRUCTIONS = 34.7
 """Of a warp in each turn of a block that goes round, and for each sum of a row."""
@@ -225,6 +235,10 @@ def _instructions(work: Work, params: RowParams, held: float, target: Target) ->
     each += MASKED_INSTRUCTIONS * accesses if not params.exact else 0.0
     part = min(params.block_x * params.unroll * params.vector, work.length / params.cluster)
     done = INSTRUCTIONS * work.operations + COSTLY_INSTRUCTIONS * work.costly
+    if params.across:
+        passes = min(ENDS_PASSES, params.unroll) * params.rows_per_thread
+        each += ENDS_INSTRUCTIONS * passes * params.vector * (work.sums + 1)
+        done += SHIFTS_INSTRUCTIONS * work.weights
     return uneven * (warps * each + held * params.at_once * part / WARP * done)
 
 
@@ -235,6 +249,9 @@ def _loss(work: Work, params: RowParams, ring: float) -> float:
     alone = params.blocks_per_sm == 1 and not _in_turns(work, params)
     loss += ALONE_LOSS if alone else 0.0
     loss += BY_THREADS_LOSS if params.by_threads else 0.0
+    if params.across:
+        loss += ACROSS_LOSS + (ACROSS_CLUSTER_LOSS if params.cluster > 1 else 0.0)
+        loss += ACROSS_ALONE_LOSS if alone else 0.0
     loss += DEEP_LOSS * max(0.0, params.elements / MANY_ELEMENTS - 1)
     loss += CROWD_LOSS * max(0.0, ring / ENOUGH_BYTES - 1) if work.evict_last else 0.0
     access = params.vector * work.item

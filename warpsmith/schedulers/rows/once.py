@@ -9,6 +9,11 @@ from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.across import (
+    unfit_across,
+    vector_across,
+    vectorized_across,
+)
 from warpsmith.schedulers.rows.model import LINE_BYTES, VECTOR_BYTES
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.registers import (
@@ -51,12 +56,14 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
     length, sizes, weights = rows.length(problem), rows.sizes, rows.weights
     fit = problem.rings != "never" and all(is_one_row(c, rows.domains, rows.row) for c in weights)
 
-    def ways(vector: int, cluster: int) -> list[RowParams]:
+    def ways(vector: int, cluster: int, *, across: bool = False) -> list[RowParams]:
         in_shared = (
             cluster > 1 and fit and not unfit_for_copies(weights, length // cluster, problem)
         )
         each = (
-            _spread(rows, sizes, c, length, vector, cluster, problem, in_shared=in_shared)
+            _spread(
+                rows, sizes, c, length, vector, cluster, problem, in_shared=in_shared, across=across
+            )
             for c in rows.residents
         )
         return [params for found in each for params in found]
@@ -64,7 +71,10 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
     clusters = problem.target.runs(CLUSTERS)
     vector = rows.run.vector(problem)
     if rows.in_pieces or is_narrow(vector, sizes):
-        return _in_fewest(ways(vector, cluster) for cluster in clusters)
+        widest, across = vector_across(rows, problem), list[RowParams]()
+        if vector < widest and not unfit_across(rows, problem):
+            across = [each for cluster in clusters for each in ways(widest, cluster, across=True)]
+        return across + _in_fewest(ways(vector, cluster) for cluster in clusters)
     found = [params for cluster in clusters for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, clusters[-1]) or found
@@ -104,12 +114,14 @@ def _spread(
     problem: Problem,
     *,
     in_shared: bool,
+    across: bool,
 ) -> Iterator[RowParams]:
     """The shapes of blocks of which so many have a row.
 
-    What all rows share may wait `in_shared` memory where it is not in registers.
+    What all rows share may wait `in_shared` memory where it is not in registers. Vectors that go
+    `across` the begins and ends of rows may be one more.
     """
-    vectors = -(-length // vector)
+    vectors = -(-(length + across * (vector - 1)) // vector)
     few = vectors <= cluster * SHORT_VECTORS or length * sum(sizes) < CLUSTER_BYTES
     if cluster > 1 and few:
         return
@@ -123,6 +135,7 @@ def _spread(
         narrow=rows.in_pieces or is_narrow(vector, sizes),
         costly=choice.kept > 0 and not choice.again,
         clustered=cluster > 1,
+        across=across,
         limits=problem.target.family.limits,
     )
     loaded, widest = sum(sizes), max(sizes, default=4)
@@ -130,7 +143,7 @@ def _spread(
     line = max(1, LINE_BYTES // (vector * widest))
     for block_x, unroll in shapes_of(row, accesses, line):
         lanes = block_x <= 32 and row.vectors <= row.short
-        exact = block_x * unroll == row.vectors
+        exact = block_x * unroll == row.vectors and not across
         most = accesses if vector > 1 else min(accesses, MOST_SINGLES)
         single = not lanes or (vector > 1 and row.narrow and not exact)
         rows_per_thread = 1 if single else max(1, most // unroll)
@@ -138,7 +151,7 @@ def _spread(
         blocks = row.blocks_per_sm(block_x, rows_per_thread * unroll + results)
         if cluster > 1 and vector < NARROW_VECTOR:
             blocks = min(blocks, max(2, NARROW_THREADS // block_x))
-        whole = vectors == cluster * block_x * unroll
+        whole = vectors == cluster * block_x * unroll and not across
         if not blocks:
             continue
         params = RowParams(
@@ -150,14 +163,22 @@ def _spread(
             block_y=rows_of_block(block_x),
             blocks_per_sm=blocks,
             exact=whole,
-            full=0 if rows.in_pieces else full_passes(vectors, block_x, unroll, cluster),
+            full=_full(rows, length // vector if across else vectors, block_x, unroll, cluster),
             reload_weights=choice.reload_weights,
             again=choice.again,
-            vectorized=rows.run.vectorized(problem, vector),
+            vectorized=vectorized_across(rows, problem)
+            if across
+            else rows.run.vectorized(problem, vector),
+            across=across,
         )
         yield params
         if in_shared and choice.reload_weights and whole:
             yield from _with_weights_in_shared(params, row, length // cluster * choice.passing)
+
+
+def _full(rows: Rows, vectors: int, threads: int, passes: int, cluster: int) -> int:
+    """Accesses of each thread that need no predicate in any block."""
+    return 0 if rows.in_pieces else full_passes(vectors, threads, passes, cluster)
 
 
 def _with_weights_in_shared(params: RowParams, row: Part, weights: int) -> Iterator[RowParams]:

@@ -37,6 +37,8 @@ class RowParams:
         by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
         chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
             the 16-byte chunks that a row lies in.
+        across: accesses begin at multiples of a vector in memory, wherever rows begin; the first
+            and the last of a row may have elements of other rows.
         drawn_first: what a dropout keeps is drawn before the rows of a turn are waited for.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where stages alone say when.
@@ -65,6 +67,7 @@ class RowParams:
     uneven: int = 0
     by_threads: bool = False
     chunks: bool = False
+    across: bool = False
     drawn_first: bool = False
     interval: int = 0
     streaming: bool = False

@@ -46,6 +46,10 @@ spill two registers at most (NVRTC 13.0; tests/schedulers/test_persistent_regist
 PREDICATE_REGISTERS = 8
 """More of them in blocks of several rows, which may run past the last one."""
 
+ACROSS_REGISTERS, NARROW_BYTES = 4, 2
+"""More of them where vectors go across the begins and ends of rows; and where several inputs of so
+many bytes stay as they were loaded, half of these: the compiler keeps some of them widened."""
+
 NARROW_REGISTERS, CLUSTER_REGISTERS = 6, 6
 """More of them where accesses are narrow, and where they are in a cluster's blocks."""
 
@@ -76,7 +80,8 @@ class Part:
     of each vector takes divisions, and stays in registers from its load to its store; and under
     predicates, the compiler keeps widened values of several `inputs`, too. Accesses are `narrow`
     where they have not VECTOR_BYTES, and some operations `costly` that are not done again.
-    Blocks of a cluster have parts that are `clustered`.
+    Blocks of a cluster have parts that are `clustered`, and vectors may go `across` the begins and
+    ends of rows.
     """
 
     vectors: int
@@ -88,6 +93,7 @@ class Part:
     narrow: bool
     costly: bool
     clustered: bool
+    across: bool
     limits: Limits
 
     @property
@@ -103,12 +109,15 @@ class Part:
 
     @property
     def widens(self) -> bool:
-        """Whether the compiler keeps some elements widened for costly operations."""
-        return self.costly and self.size < 4
+        """Whether the compiler keeps some elements widened: for costly operations, and where a row
+        that begins anywhere has several stages' conditions between them.
+        """
+        return (self.costly or self.across) and self.size < 4
 
     def registers(self, threads: int, unroll: int) -> int:
         """Of a thread: what stays, a vector of floats being computed, and the rest."""
         more = PREDICATE_REGISTERS if rows_of_block(threads) > 1 else 0
+        more += ACROSS_REGISTERS if self.across else 0
         if self.narrow and not self.in_pieces:
             more += NARROW_REGISTERS + (CLUSTER_REGISTERS if self.clustered else 0)
         stay = -(-unroll * self.vector * self.size // 4)
@@ -116,6 +125,8 @@ class Part:
             if self.inputs > 1 and threads * unroll != self.vectors:
                 stay += stay // 2
             stay += math.ceil(unroll * (PLACE_REGISTERS if self.vector > 1 else SINGLE_REGISTERS))
+        if self.across and self.inputs > 1 and self.size <= NARROW_BYTES * self.inputs:
+            stay += stay // 2
         if self.widens:
             stay += math.ceil(WIDENED_REGISTERS * unroll * self.vector)
         work = 2 * self.vector + -(-self.vector * self.passing // 4)

@@ -296,6 +296,8 @@ def _forms(rows: Streamed, threads: int, unroll: int, kept: int) -> Iterator[_Fo
         needed = -(-elements * (held + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
         if rows.spare and (first.costly or first.kept) and rows.loaded < REGISTER_BYTES:
             needed += elements // min(2, rows.vector)  # widened ones, beside what was loaded
+        if reread and rows.spare:
+            needed += elements // 2  # read ahead of their use
         if not reread:
             needed += rows.widened * max(0, kept * elements - NARROW_ELEMENTS)
         yield _Form(order, reread, shared, first.again, needed, weights if shared else 0)

@@ -81,7 +81,7 @@ def candidates(
     if waves is not None and (asked != "auto" or problem.rings == "never"):
         return found
     if waves is not None and not (hopeless or rows.columns):
-        narrow = once.is_narrow(waves.vector, rows.sizes)
+        narrow = waves.across or once.is_narrow(waves.vector, rows.sizes)
         if not narrow or predictor(waves) <= predictor.least_by_role():
             return found
     by_role = role.choose(rows, problem, predictor, 16 if waves is None else role.LEAST_BYTES)

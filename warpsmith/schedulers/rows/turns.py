@@ -172,7 +172,7 @@ def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
         return (Way.WHOLE,)
     if problem.rings == "never":
         return ()
-    chunks = cluster == 1 and not unfit(rows, problem, _least_bytes(problem))
+    chunks = not unfit(rows, problem, _least_bytes(problem))
     return (Way.CHUNKS, Way.BY_THREADS) if chunks else (Way.BY_THREADS,)
 
 

@@ -9,7 +9,7 @@ typedef struct {
     warp *w;
     const insn *in;
     i32 pc;
-    u32 lane, bytes;
+    u32 lane, bytes, behind; /* so many of the bytes lie behind a buffer's end */
     u64 address; /* generic */
     place at;
     bool local;
@@ -61,6 +61,7 @@ static bool find(target *t, u32 address_operand, const char *how) {
         return false;
     }
     t->local = is_local(t->address);
+    t->behind = 0;
     if (t->local) {
         u64 offset = t->address - WINDOW_LOCAL;
         if (offset + t->bytes <= w->m->local_bytes) {
@@ -70,7 +71,8 @@ static bool find(target *t, u32 address_operand, const char *how) {
         out_of_bounds(t, how);
         return false;
     }
-    t->at = memory_find(w->m, w->cta, t->address, t->bytes);
+    if (t->in->op == OP_LD) t->behind = bytes_behind(w->m, t->address, t->bytes);
+    t->at = memory_find(w->m, w->cta, t->address, t->bytes - t->behind);
     if (!t->at.in) {
         out_of_bounds(t, how);
         return false;
@@ -180,8 +182,10 @@ static u32 undefined_elements(const target *t, u32 count, u32 size) {
     u32 found = 0;
     for (u32 i = 0; i < count; i++) {
         u64 at = t->at.offset + (u64)i * size;
+        u32 left = t->bytes - t->behind, there = i * size >= left ? 0 : left - i * size;
         const u8 *local = t->w->local_undefined + (u64)t->lane * t->w->m->local_bytes + at;
-        bool bad = t->local ? memchr(local, 1, size) != NULL : shadow_undefined(t->at.in, at, size);
+        if (there > size) there = size;
+        bool bad = t->local ? memchr(local, 1, size) != NULL : shadow_undefined(t->at.in, at, there);
         if (bad) found |= 1u << i;
     }
     return found;
@@ -190,7 +194,7 @@ static u32 undefined_elements(const target *t, u32 count, u32 size) {
 /* ld.global.nc may only read what nobody writes while the kernel runs. */
 static void check_constant(const target *t) {
     machine *m = t->w->m;
-    for (u32 i = 0; i < t->bytes; i++) {
+    for (u32 i = 0; i < t->bytes - t->behind; i++) {
         const cell *c = region_cells(t->at.in, t->at.offset + i);
         if (c->who == WHO_NOBODY || reported_before(m, FINDING_RACE, t->pc)) continue;
         char text[160];
@@ -225,9 +229,11 @@ static step load(warp *w, const insn *in, u32 mask) {
                 if (in->flags & FLAG_NONCOHERENT) check_constant(&t);
                 actor a = actor_thread(w, t.lane, t.pc);
                 a.pc |= strength(in);
-                bool some = shadow_read(&a, t.at.in, t.at.offset, t.bytes);
+                u32 there = t.bytes - t.behind;
+                bool some = shadow_read(&a, t.at.in, t.at.offset, there);
                 bad = some ? undefined_elements(&t, count, size) : 0;
-                memcpy(bytes, t.at.in->data + t.at.offset, t.bytes);
+                memset(bytes + there, 0xff, t.behind);
+                memcpy(bytes, t.at.in->data + t.at.offset, there);
                 if (strength(in)) learn(&t);
                 count_bytes(w->m, t.at.in, w, t.bytes, false);
             }

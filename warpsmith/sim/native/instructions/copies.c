@@ -164,7 +164,7 @@ static bool barrier_of(effect *e, const insn *in, u32 operand_index) {
 static void bulk_load(warp *w, const insn *in, u32 lane) {
     effect *e = effect_new(w, in, lane, EFFECT_LOAD);
     u64 to = generic_address(SPACE_SHARED, address_of(w, in, 0, lane)), from = address_of(w, in, 1, lane);
-    u32 bytes = (u32)scalar(w, in, 2, lane), shared;
+    u32 bytes = (u32)scalar(w, in, 2, lane), behind = 0, shared;
     e->from_shared = in->op != OP_BULK_LOAD;
     if (e->from_shared) {
         place at = range_of(w, in, lane, "the source of a copy", generic_address(SPACE_SHARED, from), bytes);
@@ -172,6 +172,7 @@ static void bulk_load(warp *w, const insn *in, u32 lane) {
         from = generic_address(SPACE_SHARED, from) - WINDOW_SHARED;
     } else {
         from = generic_address(SPACE_GLOBAL, from);
+        behind = bytes_behind(w->m, from, bytes);
     }
     if (!aligned(w, in, lane, "the size of a bulk copy", bytes, 16) ||
         !aligned(w, in, lane, "the source of a bulk copy", from, 16) ||
@@ -179,7 +180,8 @@ static void bulk_load(warp *w, const insn *in, u32 lane) {
         !destinations(e, in, to, 4, &shared) || !barrier_of(e, in, 3))
         goto failed;
     e->total_bytes = bytes;
-    if (bytes) run_add(e, from, shared, bytes, true);
+    if (bytes) run_add(e, from, shared, bytes - behind, true);
+    if (behind) run_add(e, 0, shared + bytes - behind, behind, false);
     if (!mark_load(e, in)) goto failed;
     launch(w->m, e);
     return;

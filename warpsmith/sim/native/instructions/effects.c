@@ -57,8 +57,10 @@ static void land_load(machine *m, effect *e) {
                 put(e, to, at.in->data + at.offset, r->bytes);
                 if (e->map) tensor_convert(e->map, to, r->bytes);
                 shadow_land(m, at.in, at.offset, r->bytes, e->number, who, time, false);
-            } else {
+            } else if (e->map) {
                 tensor_fill(e->map, to, r->bytes);
+            } else { /* behind the end of a buffer */
+                memset(to, 0xff, r->bytes);
             }
             shadow_land(m, &c->shared, r->shared, r->bytes, e->number, who, time, poison);
         }

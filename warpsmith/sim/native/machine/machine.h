@@ -34,6 +34,7 @@ typedef struct {
     u64 offset; /* within in->data */
 } place;
 place memory_find(machine *m, const cta *from, u64 generic, u32 bytes);
+u32 bytes_behind(const machine *m, u64 address, u32 bytes);
 u64 generic_address(int space, u64 address);
 void region_open(region *r, region_kind kind, u8 *data, u64 base, u64 start, u64 size, bool defined);
 void region_close(machine *m, region *r);

@@ -7,6 +7,7 @@ typedef struct {
     u8 *result; /* after it; as large */
     u64 size;
     u32 defined; /* its bytes are defined before anybody writes them */
+    u32 open; /* the rest of the 16 bytes that it ends in may be read */
 } sim_buffer;
 
 typedef struct {

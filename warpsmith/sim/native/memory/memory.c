@@ -72,3 +72,15 @@ place memory_find(machine *m, const cta *from, u64 address, u32 bytes) {
     }
     return (place){0};
 }
+
+/* How many bytes of an access lie behind the end of a buffer that is open there, in the 16 that it ends
+   in: on a GPU they are there to be read, since memory is given out in larger pieces, and may be anything.
+   Here they are all ones, which is NaN. */
+u32 bytes_behind(const machine *m, u64 address, u32 bytes) {
+    u64 index = address < WINDOW_BUFFERS ? 0 : (address - WINDOW_BUFFERS) >> 32;
+    if (index == 0 || index > m->buffer_count) return 0;
+    const region *r = &m->buffers[index - 1];
+    u64 last = address + bytes, end = r->base + r->size;
+    bool rest = last > end && last <= ((end + 15) & ~15ull) && bytes > last - end;
+    return r->open && rest ? (u32)(last - end) : 0;
+}

@@ -39,6 +39,7 @@ typedef struct {
     u32 id; /* of a buffer; of the CTA for shared memory */
     bool defined; /* bytes that nobody wrote are defined */
     bool read_only;
+    bool open; /* the rest of the 16 bytes that it ends in may be read */
 } region;
 enum {
     PAGE_TRACKED = 1, /* reads are recorded */

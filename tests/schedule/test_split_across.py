@@ -1,0 +1,59 @@
+"""Rows divided in pieces that begin at multiples of their size in memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.tiling import text_of
+from warpsmith import DataType, FusionDefinition, ParallelType, knobs
+from warpsmith.errors import ScheduleError
+from warpsmith.schedule.transforms import split_across
+
+THREADS = 4
+
+
+def scaled(vector: int) -> FusionDefinition:
+    """`exp(x) * weight` of rows, in vectors of memory, and of the weight from anywhere."""
+    with FusionDefinition() as fd:
+        x, weight = fd.define_tensor([-1, -1], True), fd.define_tensor([-1], True)
+        y = fd.ops.mul(fd.ops.exp(x), fd.ops.broadcast(weight, [True, False]))
+        fd.add_output(y)
+        loaded, shared = x.cache_after(), weight.cache_after()
+        y.cache_before()
+        copies = [y, loaded, shared]
+        split_across(y, 1, vector, 0)
+        y.split(1, THREADS)
+        y.axis(0).parallelize(ParallelType.grid_x)
+        fd.sched.transform_like(y)
+        y.axis(2).parallelize(ParallelType.block_x)
+        fd.sched.parallelize_like(y)
+        for tensor in copies:
+            tensor.axis(-1).parallelize(ParallelType.vectorize)
+        fd.sched.inline_most()
+    return fd
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize("rows", [1, 2, 3, 9])
+@pytest.mark.parametrize("columns", [1, 3, 4, 37, 38, 39, 40])
+def test_each_element_once(rows: int, columns: int) -> None:
+    """Wherever rows begin: their ends are stored one by one, and what is between in vectors."""
+    random = np.random.default_rng(columns)
+    x = random.standard_normal((rows, columns)).astype(np.float32)
+    weight = random.standard_normal(columns).astype(np.float32)
+    fd = scaled(4)
+    with knobs.scope(device="sim"):
+        (found,) = fd.manual_execute([x, weight])
+    np.testing.assert_allclose(found, np.exp(x) * weight, rtol=1e-5)
+    assert fd.verify([x, weight], schedules=2).verdict == "clean"
+    assert "ws_load_anywhere<float, 4" in text_of(fd)
+
+
+@pytest.mark.parametrize(("factor", "rows"), [(0, 0), (4, 1)])
+def test_what_is_no_such_split(factor: int, rows: int) -> None:
+    with FusionDefinition() as fd:
+        y = fd.ops.exp(fd.define_tensor([-1, -1], True, DataType.Half))
+        fd.add_output(y)
+        with pytest.raises(ScheduleError, match="WS0383"):
+            split_across(y, 1, factor, rows)

@@ -1,0 +1,65 @@
+"""When vectors of rows go across where these begin and end: rows that begin anywhere in memory."""
+
+from __future__ import annotations
+
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.layout import is_one_row
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.model import VECTOR_BYTES
+from warpsmith.schedulers.rows.rows import Rows
+
+LEAST_BYTES = 1024
+"""Of a row, of which the accesses at its begin and its end are then few."""
+
+MOST_BYTES = 4
+"""Of an element of such rows: an access of longer ones is hardly narrower than a vector."""
+
+SHIFTED = (2, 4)
+"""Bytes of elements that go in whole registers, or two in one."""
+
+
+def vector_across(rows: Rows, problem: Problem) -> int:
+    """Elements of such a vector: no input has more than VECTOR_BYTES of one, behind whose end that
+    many may be read.
+    """
+    widest = rows.run.vector(problem, cut_short=True)
+    return min(widest, VECTOR_BYTES // max(rows.sizes, default=VECTOR_BYTES))
+
+
+def unfit_across(rows: Rows, problem: Problem) -> str:
+    """Why vectors cannot go across; empty where they can: rows of all tensors lie one behind the
+    other, and so each begins as much behind a multiple of a vector in all of them.
+    """
+    if len(rows.row) != 1 or not rows.kept:
+        return "rows have several dimensions, or there is one"
+    if rows.length(problem) * min(rows.sizes, default=0) < LEAST_BYTES:
+        return "rows are short"
+    if max(rows.sizes, default=VECTOR_BYTES) > MOST_BYTES:
+        return "elements are too long for that to bring anything"
+    if rows.draws:
+        return "random numbers are drawn by places in rows"
+    if any(output.alias_of is not None for output in rows.fusion.outputs):
+        return "results take the places of inputs, of which neighbours would read a part"
+    vector = vector_across(rows, problem)
+    for cached in rows.full:
+        if not is_one_row(cached, rows.domains, rows.axes):
+            return f"{cached.name} has other rows"
+        if False in cached.memory.contiguity or not problem.aligned(cached.memory, vector):
+            return f"{cached.name} is not contiguous, or not aligned to 16 bytes"
+    return ""
+
+
+def vectorized_across(rows: Rows, problem: Problem) -> tuple[str, ...]:
+    """Names of the tensors whose accesses are such vectors, and of what all rows share that is read
+    in vectors from anywhere.
+    """
+    walkers = {cached.name for cached in rows.run.walkers}
+    shared = (c for c in rows.weights if c.name in walkers and _shifts(c, problem))
+    return tuple(cached.name for cached in (*rows.full, *shared))
+
+
+def _shifts(cached: Cached, problem: Problem) -> bool:
+    """Whether vectors of an input may be put together of two at multiples of 16 bytes."""
+    memory = cached.memory
+    known = False not in memory.contiguity and problem.aligned(memory, 16 // memory.dtype.size)
+    return known and memory.dtype.size in SHIFTED
