@@ -28,7 +28,7 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.protocol import check
 from warpsmith.targets.hopper import H200
 
-RIGHT = summed()
+RIGHT, ROLES = summed(), Rows().kernel()
 (SENT,) = (s for s in walk(RIGHT.body) if isinstance(s, StoreAsync))
 (WAIT,) = (s for s in walk(RIGHT.body) if isinstance(s, Await))
 FIRST = integers.less(Symbol("block_x", low=0), 1)
@@ -38,7 +38,7 @@ def test_threads_of_a_warp_arrive_together() -> None:
     def by_one(release: ReleaseRemote) -> Statement:
         return If(FIRST, (ArriveRemote(release.barrier, release.stage, release.ranks),))
 
-    kernel = edited(Rows().kernel(), instead(ReleaseRemote, by_one))
+    kernel = edited(ROLES, instead(ReleaseRemote, by_one))
     with pytest.raises(ProtocolError, match="ArriveRemote under a condition that parts threads"):
         check(kernel, {"T0_size0": 3}, target=H200)
 
@@ -46,10 +46,26 @@ def test_threads_of_a_warp_arrive_together() -> None:
 @pytest.mark.parametrize("role", ["load", "compute"])
 def test_blocks_may_not_meet_inside_a_role(role: str) -> None:
     meeting = instead(Branch, lambda s: replace(s, body=(*s.body, SynchronizeCluster())))
-    kernel = edited(Rows().kernel(), meeting, role)
+    kernel = edited(ROLES, meeting, role)
     with pytest.raises(ProtocolError, match="to meet inside a role") as failure:
         check(kernel, {"T0_size0": 3}, target=H200)
     assert failure.value.code == "WS0911"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "barrier", "words"),
+    [
+        (RIGHT, "exchange0_full", "threads of other blocks arrive, and the wait is for those"),
+        (ROLES, "exchange0_empty", "arrive once they have read, and the wait is for their writes"),
+    ],
+)
+def test_a_wait_is_of_those_whom_it_waits_for(kernel: Kernel, barrier: str, words: str) -> None:
+    otherwise = instead(
+        Await, lambda wait: replace(wait, of_cluster=not wait.of_cluster), barrier=barrier
+    )
+    with pytest.raises(ProtocolError, match=words) as failure:
+        check(edited(kernel, otherwise), values(), target=H200)
+    assert failure.value.code == "WS0920"
 
 
 def started(*starts: Statement) -> Kernel:
