@@ -8,26 +8,30 @@ from dataclasses import replace
 
 import pytest
 
+from tests.protocol.edits import edited, instead
+from tests.support import role_sums
+from tests.support.lowering import lowered
+from tests.support.ring_loads import Kind
+from tests.support.role_feeds import Feed
 from tests.support.role_kernels import streaming, turns
 from tests.support.role_parts import kernel_of, single
-from tests.support.role_reductions import across_blocks, reducing
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.roles import bundles, conditions
 from warpsmith.codegen.teams import thread_lines
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Comment, For, If, Statement, Synchronize
+from warpsmith.kernel.nodes import Buffer, Comment, If, Statement, Synchronize
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.targets.hopper import H200
 
-BLOCK_X, BLOCK_Z = ParallelType.block_x, ParallelType.block_z
+BLOCK_X, BLOCK_Y = ParallelType.block_x, ParallelType.block_y
 
 
 # --- who runs what -----------------------------------------------------------------------------
@@ -158,32 +162,13 @@ def with_end(statement: Statement) -> Kernel:
     return replace(kernel, body=(*kernel.body, statement))
 
 
-def across_groups() -> Kernel:
-    """A reduction along the axis of groups, which do not meet."""
-    kernel = across_blocks(groups=2).kernel
-    *start, branch = kernel.body
-    assert isinstance(branch, Branch)
-    body = tuple(
-        replace(s, block_axes=(BLOCK_X, BLOCK_Z)) if isinstance(s, Reduce) else s
-        for s in branch.body
-    )
-    return replace(kernel, body=(*start, replace(branch, body=body)))
+def reducing(**changes: object) -> Kernel:
+    """Groups that reduce rows in turn, otherwise than they were lowered."""
+    kernel = lowered(role_sums.groups(Feed(Kind.bulk, 4), count=2))
+    return edited(kernel, instead(Reduce, lambda s: replace(s, **changes)))
 
 
-def short_of_scratch() -> Kernel:
-    """Groups whose reductions have less shared memory than they need."""
-    kernel = reducing((128, 1, 1), "x", groups=2).kernel
-    *start, branch = kernel.body
-
-    def less(statement: Statement) -> Statement:
-        if isinstance(statement, For | If):
-            return replace(statement, body=tuple(map(less, statement.body)))
-        if isinstance(statement, Reduce):
-            return replace(statement, scratch=replace(statement.scratch, size=Const(7)))
-        return statement
-
-    assert isinstance(branch, Branch)
-    return replace(kernel, body=(*start, replace(branch, body=tuple(map(less, branch.body)))))
+LITTLE = Buffer("scratch", DataType.Float, MemoryType.shared, Const(3))
 
 
 REFUSED: dict[str, tuple[Callable[[], Kernel], str]] = {
@@ -241,8 +226,11 @@ REFUSED: dict[str, tuple[Callable[[], Kernel], str]] = {
         ),
         "not made of whole warps",
     ),
-    "little scratch": (short_of_scratch, "scratch has 3 elements for each of 2 groups, and 4"),
-    "across groups": (across_groups, "total is reduced across groups"),
+    "little scratch": (lambda: reducing(scratch=LITTLE), "scratch has 1 elements for each of 2"),
+    "across groups": (
+        lambda: reducing(block_axes=(BLOCK_X, BLOCK_Y)),
+        "T1 is reduced across groups",
+    ),
 }
 
 

@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.lowered_products import SMALL, product_kernel
 from tests.support.lowering import lowered
+from tests.support.role_kernels import loaded_by_one_of_many, streaming
 from tests.support.role_kernels import storing as storing_by_role
-from tests.support.role_kernels import streaming
-from tests.support.role_reductions import ALL_CASES
 from tests.support.tiling import Tiling, loading, storing
 from tests.support.tma_code import Issue, Lanes, tma_predicates
 from warpsmith import LoadStoreOpType
@@ -47,7 +46,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "stored boxes": lambda: lowered(storing(Tiling((8, 16), threads=128), stages=3)),
     "stored boxes of one stage": lambda: lowered(storing(Tiling((8, 16)), load=TMA)),
     "stored runs": lambda: lowered(storing(Tiling((64,)), BULK, load=BULK, load_stages=2)),
-    "loaded by one of many": lambda: ALL_CASES["loaded by one of many"]().kernel,
+    "loaded by one of many": lambda: loaded_by_one_of_many().kernel,
     "single roles load": lambda: streaming(how=TMA).kernel,
     "a single role stores": lambda: storing_by_role().kernel,
     "product": lambda: product_kernel(**SMALL | {"tile": (128, 256, 64)}),

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from tests.support.passing import meets_partly
-from tests.support.role_kernels import RoleCase, check, streaming
+from tests.support.role_kernels import CASES, RoleCase, check, streaming
 from tests.support.role_parts import SIZE, kernel_of, memory, single, thread
-from tests.support.role_reductions import ALL_CASES, reducing, zero
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -50,6 +49,7 @@ PASSES: tuple[Callable[[Kernel], Kernel], ...] = (
 ROLE = Agent("work", 4, (Const(64), Const(2), Const(1)), barrier=1)
 OTHER = Agent("more", 8, (Const(64), Const(2), Const(1)), barrier=2)
 OUT = memory("T0", written=True)
+ZERO = Const(0.0, DataType.Float)
 LOOP = Symbol("i0", low=0)
 DIVISOR = Symbol("columns", low=1)
 
@@ -75,13 +75,13 @@ def bodies(kernel: Kernel) -> list[tuple[Statement, ...]]:
 
 
 def stored(index: Expr) -> Store:
-    return Store(OUT, index, zero())
+    return Store(OUT, index, ZERO)
 
 
 @pytest.mark.few(8)
-@pytest.mark.parametrize("name", ALL_CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_kernels_stay_clean_and_right(name: str) -> None:
-    case: RoleCase = ALL_CASES[name]()
+    case = CASES[name]()
     check(replace(case, kernel=passed(case.kernel)))
 
 
@@ -167,7 +167,7 @@ SHARED = Buffer("T9", DataType.Float, MemoryType.shared, Const(128))
 
 def exchange(agent: Agent = ROLE) -> tuple[Statement, ...]:
     x = thread("x", agent)
-    return (Store(SHARED, x, zero()), Store(OUT, x, Element(SHARED, integers.sub(63, x))))
+    return (Store(SHARED, x, ZERO), Store(OUT, x, Element(SHARED, integers.sub(63, x))))
 
 
 def test_threads_of_a_role_meet_inside_its_branch() -> None:
@@ -232,8 +232,8 @@ def test_a_condition_of_threads_holds_no_meeting_of_a_role() -> None:
 def test_buffers_of_roles_are_alive_together() -> None:
     first, second = (replace(SHARED, name=n, size=Const(4096), guarded=True) for n in ("A", "B"))
     before = kernel(
-        branch(Store(first, integers.ZERO, zero())),
-        branch(Store(second, integers.ZERO, zero()), agent=OTHER),
+        branch(Store(first, integers.ZERO, ZERO)),
+        branch(Store(second, integers.ZERO, ZERO), agent=OTHER),
         shared=(first, second),
     )
     assert overlay_shared(before) is before
@@ -285,9 +285,11 @@ def test_conditions_that_differ_in_a_warp_are_not_split_around_a_release() -> No
 
 
 def test_steps_of_a_role_are_batched() -> None:
-    before = reducing((128, 1, 1), "x", welford=True).kernel
-    (step,) = [s for s in walk(before.body) if isinstance(s, WelfordStep)]
-    joined = replace(step, values=(*step.values, *step.values), joined=True)
+    triple = tuple(
+        replace(SHARED, name=n, memory=MemoryType.local) for n in ("mean", "m2", "count")
+    )
+    values = (Element(OUT, LOOP),) * 2
+    joined = WelfordStep(*triple, integers.ZERO, integers.ZERO, values, joined=True)
     loop = For(LOOP, Const(4), (joined,), unroll=True)
     after = batch_welford(kernel(branch(loop)))
     (batched,) = [s for s in walk(after.body) if isinstance(s, WelfordStep)]

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from tests.protocol.kernels import fed_by, matmul, norm
-from tests.support import role_chains, role_groups, role_streams
+from tests.support import role_chains, role_groups, role_streams, role_sums
 from tests.support.lowering import lowered
-from tests.support.ring_cases import CASES, Case
+from tests.support.ring_cases import CASES as RINGS
+from tests.support.ring_cases import Case
 from tests.support.ring_loads import Kind, Ring
 from tests.support.role_feeds import Feed
-from tests.support.role_kernels import turns
-from tests.support.role_reductions import ALL_CASES
+from tests.support.role_kernels import CASES, turns
 from warpsmith import DataType, FusionDefinition
 from warpsmith.protocol import check, check_any_sizes, check_blocks
 from warpsmith.protocol.sizes import symbols_of
@@ -22,9 +22,9 @@ from warpsmith.targets.hopper import H200
 
 
 @pytest.mark.few(10)
-@pytest.mark.parametrize("name", ALL_CASES)
+@pytest.mark.parametrize("name", CASES)
 def test_roles_by_hand(name: str) -> None:
-    case = ALL_CASES[name]()
+    case = CASES[name]()
     for block in (0, 1):
         verdict = check(case.kernel, case.values, block=(block, 0, 0), target=H200)
         assert verdict.phases > 0
@@ -90,6 +90,9 @@ LOWERED: dict[str, Callable[[Feed], FusionDefinition]] = {
     "forked": role_chains.forked,
     "two outputs": role_chains.two_outputs,
     "two stores": role_chains.two_stores,
+    "sums of rows": role_sums.inner,
+    "sums of rows by blocks": lambda feed: role_sums.inner(feed, blocks=2),
+    "moments of rows": role_sums.welford,
 }
 
 
@@ -98,6 +101,7 @@ TURNS: dict[str, Callable[[], FusionDefinition]] = {
     "stages of a group": lambda: role_groups.sliced(Feed(Kind.tma, 4), groups=2, position=3),
     "a row a stage": lambda: role_groups.sliced(Feed(Kind.bulk, 12), groups=3, position=4),
     "a weight": lambda: role_groups.with_weight(Feed(Kind.bulk, 4), groups=2),
+    "sums and rows again": lambda: role_sums.groups(Feed(Kind.bulk, 4), count=2),
     "row sums": lambda: role_groups.row_sums(Feed(Kind.bulk, 3), groups=3),
     "ping-pong": lambda: role_groups.ping_pong(Feed(Kind.tma, 4), groups=2),
     "ping-pong in stages of nobody": lambda: role_groups.ping_pong(Feed(Kind.bulk, 3), groups=2),
@@ -126,7 +130,7 @@ def test_roles_as_lowered(name: str, feed: Feed) -> None:
 
 def ringed() -> Iterator[object]:
     """Rings without roles; each schedule with a few numbers of stages."""
-    for number, case in enumerate(CASES):
+    for number, case in enumerate(RINGS):
         for kind in case.kinds:
             for stages, prefetch in ((2, 1), (4, (number + kind.value.count("a")) % 4)):
                 ring = Ring(kind, stages, prefetch)
@@ -146,7 +150,7 @@ def test_rings_without_roles(case: Case, ring: Ring) -> None:
         assert verdict.steps > 0 or ring.kind is Kind.registers
 
 
-TOGETHER = {**ALL_CASES, "norm": lambda: norm(90), "matmul": lambda: matmul(14, 53)}
+TOGETHER = {**CASES, "norm": lambda: norm(90), "matmul": lambda: matmul(14, 53)}
 
 
 @pytest.mark.parametrize("name", TOGETHER)

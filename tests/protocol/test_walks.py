@@ -9,8 +9,7 @@ import pytest
 
 from tests.protocol.kernels import fed_by, matmul, norm
 from tests.protocol.random_bodies import BARRIER, STAGES, RandomBody, Trace, trace
-from tests.support.role_kernels import turns
-from tests.support.role_reductions import ALL_CASES
+from tests.support.role_kernels import CASES, turns
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -87,7 +86,7 @@ def _emit(nodes: Sequence[Node], values: Values, out: Steps) -> None:
 
 
 KERNELS = {
-    **ALL_CASES,
+    **CASES,
     "fed by three": lambda: fed_by(3),
     "norm": norm,
     "matmul": lambda: matmul(8, 33),
