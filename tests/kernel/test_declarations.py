@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.lower.test_exchanges import of_the_block
-from tests.protocol.kernels import fed_by, norm
+from tests.protocol.kernels import chain, fed_by
 from tests.support.exchanged_sums import summed, values
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.role_kernels import RoleCase
@@ -165,16 +165,16 @@ def test_another_declaration_is_another_order(
 # --- the protocol -------------------------------------------------------------------------------
 
 CHECKED: list[tuple[Change, Callable[[], RoleCase]]] = [
-    (change("barrier", Await, barrier=plain()), lambda: fed_by(1)),
+    (change("barrier", Await, barrier=plain()), lambda: fed_by(2)),
     (
         change(
             "barrier of another block", ArriveByWarp, barrier=at_barrier(Verb.ARRIVE, remote=True)
         ),
-        lambda: fed_by(1),
+        lambda: fed_by(2),
     ),
-    (Change("defines", Advance, {"cursor": plain()}, Orders.NOTHING), lambda: fed_by(1)),
-    (Change("orders", FenceProxy, {}, Orders.NOTHING), norm),
-    (change("body", For, body=plain()), lambda: fed_by(1)),
+    (Change("defines", Advance, {"cursor": plain()}, Orders.NOTHING), lambda: fed_by(2)),
+    (Change("orders", FenceProxy, {}, Orders.NOTHING), chain),
+    (change("body", For, body=plain()), lambda: fed_by(2)),
 ]
 
 

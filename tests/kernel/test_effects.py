@@ -250,7 +250,7 @@ def test_it_is_seen_by_the_protocol() -> None:
         stages: Buffer = field(metadata=reads("index"))
         index: Expr = field(metadata=expression())
 
-    case = fed_by(1)
+    case = fed_by(2)
     ring = case.kernel.pipelines[0]
     stages = next(b for b in case.kernel.shared if b.name == ring.names[0])
     full = ring.full.name
@@ -272,7 +272,7 @@ def test_a_place_that_nobody_knows_may_be_any_stage() -> None:
     class Peek(Statement):
         stages: Buffer = field(metadata=reads())
 
-    case = fed_by(1)
+    case = fed_by(2)
     stages = next(b for b in case.kernel.shared if b.name == case.kernel.pipelines[0].names[0])
     full = case.kernel.pipelines[0].full.name
     change = instead(Await, lambda wait: (wait, Peek(stages)), barrier=full)
@@ -284,7 +284,7 @@ def test_a_step_that_the_protocol_does_not_know_is_refused() -> None:
     class Pause(Statement, orders=Orders.MEETING):
         """Nobody has said what it means."""
 
-    case = fed_by(1)
+    case = fed_by(2)
     full = case.kernel.pipelines[0].full.name
     change = instead(Await, lambda wait: (wait, Pause()), barrier=full)
     with pytest.raises(InternalError, match=r"Pause has no step, .* case in protocol/steps\.py"):

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.protocol.kernels import matmul, norm
+from tests.protocol.kernels import chain, matmul
 from tests.protocol.random_skeletons import changed, random_skeleton
 from warpsmith.protocol.extract import skeleton_of
 from warpsmith.protocol.launched import launch_values
@@ -102,7 +102,7 @@ def test_a_fault_after_a_long_run_is_found() -> None:
 NESTED = {
     "a product": lambda: matmul(16, 60),
     "a product of uneven loops": lambda: matmul(14, 53),
-    "a norm": lambda: norm(90),
+    "a chain": lambda: chain(200),
 }
 
 

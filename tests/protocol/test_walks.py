@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.protocol.kernels import fed_by, matmul, norm
+from tests.protocol.kernels import chain, fed_by, matmul
 from tests.protocol.random_bodies import BARRIER, STAGES, RandomBody, Trace, trace
 from tests.support.role_kernels import CASES, turns
 from warpsmith.errors import InternalError
@@ -88,7 +88,7 @@ def _emit(nodes: Sequence[Node], values: Values, out: Steps) -> None:
 KERNELS = {
     **CASES,
     "fed by three": lambda: fed_by(3),
-    "norm": norm,
+    "chain": chain,
     "matmul": lambda: matmul(8, 33),
     "shares": lambda: turns(size=9300, groups=3, share=2),
 }
