@@ -34,7 +34,6 @@ def test_every_variable_is_read() -> None:
             "WARPSMITH_OVERRIDE_DIR": "/tmp/edited",
             "WARPSMITH_ALWAYS_COMPILE": "Yes",
             "WARPSMITH_DEVICE": "reference",
-            "WARPSMITH_LOGS": "debug",
         }
     )
     assert chosen == Knobs(
@@ -44,7 +43,6 @@ def test_every_variable_is_read() -> None:
         override_dir=Path("/tmp/edited"),
         always_compile=True,
         device="reference",
-        logs="debug",
     )
 
 
@@ -58,7 +56,6 @@ def test_cache_follows_xdg_only_when_absolute() -> None:
     [
         ("WARPSMITH_DEVICE", "tpu", "auto, gpu, sim, reference"),
         ("WARPSMITH_ALWAYS_COMPILE", "maybe", "1, true, yes, on, 0, false, no, off"),
-        ("WARPSMITH_LOGS", "loud", "off, error, warning, info, debug"),
         ("WARPSMITH_CACHE_DIR", " ", "the path of a directory"),
         ("WARPSMITH_WATCHDOG_SECONDS", "soon", "seconds, from 1e-9 to 1e6"),
         ("WARPSMITH_WATCHDOG_SECONDS", "0", "seconds, from 1e-9 to 1e6"),
@@ -132,7 +129,7 @@ def test_scope_nests_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_scope_ends_after_an_error() -> None:
     before = knobs.current()
-    with pytest.raises(RuntimeError), knobs.scope(logs="off"):
+    with pytest.raises(RuntimeError), knobs.scope(always_compile=True):
         raise RuntimeError
     assert knobs.current() == before
 

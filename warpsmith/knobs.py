@@ -34,7 +34,6 @@ Device = Literal["auto", "gpu", "sim", "reference"]
 Rings = Literal["auto", "prefer", "never"]
 Verify = Literal["off", "protocol", "all"]
 Specialize = Literal["auto"] | bool
-LogLevel = Literal["off", "error", "warning", "info", "debug"]
 
 PREFIX = "WARPSMITH_"
 
@@ -211,12 +210,6 @@ class Knobs:
         True,
         "Show a bar on standard error, if that is a terminal, while the kernels of a call are "
         "compiled for more than two seconds.",
-        plans=False,
-    )
-    logs: LogLevel = _knob(
-        one_of("off", "error", "warning", "info", "debug"),
-        "warning",
-        "The least severe message that is printed to standard error.",
         plans=False,
     )
 

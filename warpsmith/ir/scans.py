@@ -28,7 +28,6 @@ class ScanLoops:
     Attributes:
         carried: the serial loops over the scanned dimension.
         start: where the state begins, outside all loops over that dimension.
-        opened: from here on one statement opens the loops.
         along: the axis of the block that a loop over the dimension is bound to, if any is.
         over: the cluster, or the axis of the grid, that one is bound to, if any is.
         turns: the unrolled ones before that of the block.
@@ -37,7 +36,6 @@ class ScanLoops:
 
     carried: tuple[int, ...]
     start: int
-    opened: int
     along: ParallelType | None
     over: ParallelType | None
     turns: tuple[int, ...]
@@ -94,7 +92,7 @@ def scan_loops(operation: Scan, domains: DomainMap) -> ScanLoops:
             "bind the scanned dimension to the grid, and not all of a block's part to its threads "
             "and their registers",
         )
-    return ScanLoops(carried, start, opened, along, over, turns, beside)
+    return ScanLoops(carried, start, along, over, turns, beside)
 
 
 def _is_outside(axis: IterDomain, domains: DomainMap) -> bool:

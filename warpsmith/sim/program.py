@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from warpsmith.sim.isa import (
     Combine,
@@ -142,4 +142,3 @@ class Program:
     min_blocks: int = 0
     max_registers: int = 0
     cluster: tuple[int, int, int] | None = None
-    strings: dict[str, bytes] = field(default_factory=dict)

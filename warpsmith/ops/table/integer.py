@@ -15,9 +15,6 @@ from warpsmith.ops.table.op import (
     spelled,
 )
 
-_BITS = (*INTEGERS, DataType.Bool)
-
-
 _integer = partial(operation, rule=Rule.INTEGER)
 
 
