@@ -39,15 +39,20 @@ def scheduled(op: str = "sum") -> Fusion:
     p, total = row_sums(op)
     split(total, 1, THREADS)
     split(total, 1, UNROLL)
+    return in_passes(p.fusion, total)
+
+
+def in_passes(fusion: Fusion, total: TensorView) -> Fusion:
+    """Rows on the grid, whose loops are passes, unrolled ones and threads."""
     parallelize(total, 0, ParallelType.grid_x)
     parallelize(total, 2, ParallelType.unroll)
     parallelize(total, 3, ParallelType.block_x)
     (partial,) = rfactor(total, [1, 2])
-    others = [t for t in p.fusion.tensors if not t.is_input and t not in (total, partial)]
+    others = [t for t in fusion.tensors if not t.is_input and t not in (total, partial)]
     transform_like(partial, others)
     parallelize_like(partial, selected_tensors=others)
-    inline_most(p.fusion, [t for t in p.fusion.tensors if not t.is_input])
-    return p.fusion
+    inline_most(fusion, [t for t in fusion.tensors if not t.is_input])
+    return fusion
 
 
 def rolled(kernel: Kernel) -> list[For]:

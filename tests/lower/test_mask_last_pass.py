@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.lower.test_full_passes import row_sums
+from tests.lower.test_full_passes import in_passes, row_sums
 from tests.support.launching import check_scheduled, random_inputs
 from warpsmith.ir import integers
-from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
@@ -17,10 +17,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement, Store, Synchronize
 from warpsmith.lower.build import build
 from warpsmith.lower.passes.mask_last_pass import mask_last_pass
-from warpsmith.schedule.caches import rfactor
-from warpsmith.schedule.inline import inline_most
-from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.transforms import parallelize, split
+from warpsmith.schedule.transforms import split
 from warpsmith.targets.hopper import H200
 
 LENGTH, THREADS = 150, 32
@@ -36,15 +33,7 @@ def scheduled(length: int = LENGTH) -> Fusion:
     p.fusion.limits |= {(extent, length)}
     split(total, 1, length)
     split(total, 2, THREADS)
-    parallelize(total, 0, ParallelType.grid_x)
-    parallelize(total, 2, ParallelType.unroll)
-    parallelize(total, 3, ParallelType.block_x)
-    (partial,) = rfactor(total, [1, 2])
-    others = [t for t in p.fusion.tensors if not t.is_input and t not in (total, partial)]
-    transform_like(partial, others)
-    parallelize_like(partial, selected_tensors=others)
-    inline_most(p.fusion, [t for t in p.fusion.tensors if not t.is_input])
-    return p.fusion
+    return in_passes(p.fusion, total)
 
 
 @pytest.mark.parametrize("length", [33, 64, 150, 161])

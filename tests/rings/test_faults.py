@@ -7,39 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warpsmith import (
-    DataType,
-    FusionDefinition,
-    LoadStoreOpType,
-    MemoryType,
-    ParallelType,
-    knobs,
-)
+from tests.support.exp_rings import exponentials
+from warpsmith import FusionDefinition, LoadStoreOpType, knobs
 from warpsmith.engine.executable import Executable
 
-STAGES, TILE, THREADS, SCHEDULES = 3, 64, 64, 8
+TILE, SCHEDULES = 64, 8
 
 
 def ring(load: LoadStoreOpType) -> FusionDefinition:
     """`exp(x)` through three stages, by two warps that read each other's elements."""
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1], True, DataType.Float)
-        y = fd.ops.exp(x)
-        fd.add_output(y)
-        cache = x.cache_after(op_type=load)
-        cache.set_memory_type(MemoryType.shared)
-        y.split(-1, TILE)
-        fd.sched.transform_like(y, [cache])
-        fd.sched.inline_at(y, 1, selected_tensors=[cache])
-        cache.circular_buffer(STAGES)
-        if load.is_tma:
-            cache.axis(-1).parallelize(ParallelType.tma)
-        else:  # neighbours read what the others loaded
-            cache.split(-1, 2)
-            cache.axis(-2).parallelize(ParallelType.block_x)
-        y.split(-1, THREADS)
-        y.axis(-1).parallelize(ParallelType.block_x)
-    return fd
+    return exponentials((load, 3), tile=TILE, pairs=True)
 
 
 BULK_FAULTS = {

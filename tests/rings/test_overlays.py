@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from tests.support.exp_rings import exponentials
 from tests.support.lowering import lowered
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.codegen.cuda import cuda_text
@@ -20,26 +21,7 @@ TILE, THREADS = 256, 64
 
 
 def chains(loads: Sequence[LoadStoreOpType], stages: Sequence[int]) -> FusionDefinition:
-    """Independent `exp(x)`, each with a loop and a ring of its own."""
-    with FusionDefinition() as fd:
-        for load, count in zip(loads, stages, strict=True):
-            x = fd.define_tensor([-1], True, DataType.Float)
-            y = fd.ops.exp(x)
-            fd.add_output(y)
-            cache = x.cache_after(op_type=load)
-            cache.set_memory_type(MemoryType.shared)
-            y.split(-1, TILE)
-            fd.sched.transform_like(y, [cache])
-            fd.sched.inline_at(y, 1, selected_tensors=[cache])
-            cache.circular_buffer(count)
-            if load.is_tma:
-                cache.axis(-1).parallelize(ParallelType.tma)
-            else:
-                cache.split(-1, THREADS)
-                cache.axis(-1).parallelize(ParallelType.block_x)
-            y.split(-1, THREADS)
-            y.axis(-1).parallelize(ParallelType.block_x)
-    return fd
+    return exponentials(*zip(loads, stages, strict=True), tile=TILE, threads=THREADS)
 
 
 @pytest.mark.parametrize(

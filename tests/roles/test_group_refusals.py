@@ -113,40 +113,30 @@ def test_stages_in_two_bound_loops() -> None:
     works(partial(make, 1), np.negative)
 
 
-def test_groups_of_broken_warps() -> None:
-    def make(columns: int) -> FusionDefinition:
-        fd, (x,), y = defined([[-1, columns]], lambda fd, x: fd.ops.neg(x))
-        load = BULK.copy(x)
-        for tensor in (load, y):
-            tensor.split(0, 2)
-        fd.sched.inline_at(y, 1, selected_tensors=[load])
-        load.circular_buffer(4, role="load", stage_slice_position=2)
-        BULK.bind(load)
-        y.axis(1).parallelize(BLOCK_Y)
-        y.axis(2).parallelize(BLOCK_X)
-        return fd
+def rows_in_turn(columns: int, groups: int) -> FusionDefinition:
+    """Groups negate rows in turn, which one role loads."""
+    fd, (x,), y = defined([[-1, columns]], lambda fd, x: fd.ops.neg(x))
+    load = BULK.copy(x)
+    for tensor in (load, y):
+        tensor.split(0, groups)
+    fd.sched.inline_at(y, 1, selected_tensors=[load])
+    load.circular_buffer(2 * groups, role="load", stage_slice_position=2)
+    BULK.bind(load)
+    y.axis(1).parallelize(BLOCK_Y)
+    y.axis(2).parallelize(BLOCK_X)
+    return fd
 
+
+def test_groups_of_broken_warps() -> None:
     words = "2 groups of role `compute` take turns, each of 40 threads, which are not whole warps"
-    refused(partial(make, 40), "WS0253", words, "to the other axes of the block")
-    works(partial(make, 64), np.negative)
+    refused(partial(rows_in_turn, 40, 2), "WS0253", words, "to the other axes of the block")
+    works(partial(rows_in_turn, 64, 2), np.negative)
 
 
 def test_more_groups_than_named_barriers() -> None:
-    def make(groups: int) -> FusionDefinition:
-        fd, (x,), y = defined([[-1, 32]], lambda fd, x: fd.ops.neg(x))
-        load = BULK.copy(x)
-        for tensor in (load, y):
-            tensor.split(0, groups)
-        fd.sched.inline_at(y, 1, selected_tensors=[load])
-        load.circular_buffer(2 * groups, role="load", stage_slice_position=2)
-        BULK.bind(load)
-        y.axis(1).parallelize(BLOCK_Y)
-        y.axis(2).parallelize(BLOCK_X)
-        return fd
-
     words = "(`compute` 16) need 16 named barriers, and a block has 15 besides its own; use fewer"
-    refused(partial(make, 16), "WS0254", words)
-    works(partial(make, 15), np.negative)
+    refused(partial(rows_in_turn, 32, 16), "WS0254", words)
+    works(partial(rows_in_turn, 32, 15), np.negative)
 
 
 def test_a_ring_of_groups_themselves() -> None:

@@ -8,18 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from warpsmith import (
-    DataType,
-    FusionDefinition,
-    LoadStoreOpType,
-    MemoryType,
-    ParallelType,
-    knobs,
-)
+from tests.support.exp_rings import exponentials
+from warpsmith import FusionDefinition, LoadStoreOpType, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.ir.fusion import Fusion
 
-STAGES, TILE, TILES = 3, 64, 10
+TILE, TILES = 64, 10
 SECONDS = 1.0
 """That a wait may take."""
 
@@ -60,19 +54,7 @@ FAULTS = {
 
 def ring() -> FusionDefinition:
     """`exp(x)` through three stages that the TMA unit fills, by one block of two warps."""
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1], True, DataType.Float)
-        y = fd.ops.exp(x)
-        fd.add_output(y)
-        cache = x.cache_after(op_type=LoadStoreOpType.tma)
-        cache.set_memory_type(MemoryType.shared)
-        y.split(-1, TILE)
-        fd.sched.transform_like(y, [cache])
-        fd.sched.inline_at(y, 1, selected_tensors=[cache])
-        cache.circular_buffer(STAGES)
-        cache.axis(-1).parallelize(ParallelType.tma)
-        y.axis(-1).parallelize(ParallelType.block_x)
-    return fd
+    return exponentials((LoadStoreOpType.tma, 3), tile=TILE)
 
 
 def numbers() -> np.ndarray:
