@@ -22,6 +22,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.runtime import arrays
+from warpsmith.runtime.launch_kinds import LaunchKind
 
 BFLOAT16 = arrays.NUMPY_DTYPES["bfloat16"]
 TOUCHES = re.compile(r"\b(LDG|STG|LD|ST|ATOMG?|RED|LDGSTS|UBLKCP|UTMA(?!CCTL)\w+)\b")
@@ -142,8 +143,8 @@ def test_the_driver_is_asked_for_all_but_the_first(monkeypatch: pytest.MonkeyPat
     asked: list[bool] = []
 
     class Recorder:
-        def __init__(self, *_: object, early: bool) -> None:
-            asked.append(early)
+        def __init__(self, *_: object, kind: LaunchKind) -> None:
+            asked.append(kind is LaunchKind.EARLY)
 
     monkeypatch.setattr("warpsmith.engine.watched.LoadedKernel", Recorder)
     function, inputs = CALLS["across blocks"]

@@ -13,6 +13,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime.driver import check
 from warpsmith.runtime.launch import LoadedKernel
+from warpsmith.runtime.launch_kinds import LaunchKind
 from warpsmith.testing import relative_error
 
 PROBLEMS = (norm_backward.layer_norm_bwd, norm_backward.rms_norm_bwd)
@@ -204,7 +205,7 @@ def test_a_multiprocessor_takes_its_share_of_the_second_kernel_only():
     inputs = problem.draw()
     fused = warpsmith.fuse(problem.fused).lower(*inputs)
     launch = Executable(fused.fusion).plan_for(inputs).launches[1]
-    kernel = LoadedKernel(launch.compiled.binary, launch.compiled.name, 0, early=True)
+    kernel = LoadedKernel(launch.compiled.binary, launch.compiled.name, 0, kind=LaunchKind.EARLY)
     kernel._allow_shared_bytes(launch.reserved_bytes)
     held = kernel._driver.cuOccupancyMaxActiveBlocksPerMultiprocessor
     threads = launch.block[0] * launch.block[1] * launch.block[2]

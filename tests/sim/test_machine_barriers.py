@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sim.support.machine import at, clean, finding, found, run, values
+from warpsmith.errors import SimulationError
 
 STORE = "st.global.u32 [%o], %r0;"
 PLACE = "mul.lo.u32 %r1, %tid, 4; add.u32 %r1, %r1, sm;"
@@ -203,10 +204,32 @@ def test_waiting_for_a_cta_that_has_no_room(count: int) -> None:
     setp.eq.u32 %p0, %cta, LAST; @%p0 st.release.gpu.global.u32 [%out], 1;
     SPIN: ld.acquire.gpu.global.u32 %r1, [%out]; setp.eq.u32 %p1, %r1, 0; @%p1 bra SPIN;
     """
-    full = {"threads": 1, "grid": 140, "shared": 200 << 10, "count": count, "budget": 10**7}
-    one = finding(body.replace("LAST", "139"), "deadlock", **full)
+    full = {"threads": 1, "grid": 140, "shared": 200 << 10, "budget": 10**7}
+    one = finding(body.replace("LAST", "139"), "deadlock", count=count, **full)
     assert "8 CTAs wait for room" in one.message
-    clean(body.replace("LAST", "131"), **full)
+    clean(body.replace("LAST", "131"), count=1, **full)
+
+
+MEETING = """
+setp.eq.u32 %p0, %lane, 0; @!%p0 bra DONE;
+atom.acq_rel.gpu.global.add.u32 %r0, [%out], 1;
+SPIN: ld.acquire.gpu.global.u32 %r1, [%out]; setp.lt.u32 %p1, %r1, 3; @%p1 bra SPIN;
+"""
+
+
+def test_ctas_that_meet_are_launched_together() -> None:
+    """No launch but a cooperative one promises that more than one CTA runs at a time."""
+    clean(MEETING, grid=3, together=True)
+    one = finding(MEETING, "deadlock", grid=3)
+    assert "2 CTAs wait for room" in one.message
+
+
+def test_ctas_that_are_to_run_at_once_need_room() -> None:
+    with pytest.raises(
+        SimulationError, match="133 CTAs are to run at once, and .* for 132"
+    ) as full:
+        run(MEETING, grid=133, shared=200 << 10, together=True)
+    assert full.value.code == "WS0805"
 
 
 # ---- Registers ----------------------------------------------------------------------------------

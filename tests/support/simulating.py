@@ -113,6 +113,7 @@ def reported(
         buffers=tuple(buffers),
         parameters=parameter_bytes(program, formats_of(kernel), given),
         target=H200,
+        together=kernel.launch.together,
     )
     return simulate(launch, count=schedules)
 

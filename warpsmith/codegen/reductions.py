@@ -144,7 +144,7 @@ class ReductionText:
             flags = (reduce.fresh is not None, reduce.first)
             said = "".join(f", {str(flag).lower()}" for flag in flags) if any(flags) else ""
             lines.append(f"ws_block_reduce<{template}{said}>({name}, {scratch}, {who});")
-        if reduce.last is not None:
+        if reduce.grid_axes:
             lines.append(self._across_blocks(reduce, team, template, name, kind, scratch, who))
         lines += each_lane(reduce.elements, unpacked)
         flag = [f"bool {reduce.last.name};"] if reduce.last is not None else []
@@ -241,16 +241,17 @@ class ReductionText:
         who: str,
     ) -> str:
         """Each group of a role is a segment of its own, besides those of the grid."""
-        assert reduce.last is not None
+        called = "ws_grid_reduce_for_all" if reduce.meets else "ws_grid_reduce"
+        told = "" if reduce.last is None else f"{reduce.last.name} = "
         assert reduce.workspace is not None
         assert reduce.semaphore is not None
-        self._value.pieces.add("grid_reduce")
+        self._value.pieces.add("grid_meeting" if reduce.meets else "grid_reduce")
         split, splits = self._linear(reduce.grid_axes)
         segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
         if team.group:
             segment = f"{segment} * {team.groups} + {team.group}"
         return (
-            f"{reduce.last.name} = ws_grid_reduce<{template}>({name}, "
+            f"{told}{called}<{template}>({name}, "
             f"({kind}*){reduce.workspace.name}, (unsigned*){reduce.semaphore.name}, {scratch}, "
             f"{split}, {splits}, {segment}, {who});"
         )

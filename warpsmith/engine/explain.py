@@ -80,6 +80,8 @@ def _launch_lines(launch: LaunchFacts) -> Iterator[str]:
             "  order       blocks take numbers as they start, and wait for those with lower ones "
             "that share their row"
         )
+    if launch.together:
+        yield "  together    all blocks run at once, and wait for each other"
     if launch.early:
         yield "  starts      while the kernel before it ends, and waits for it"
     if launch.reserved_bytes > launch.shared_bytes:

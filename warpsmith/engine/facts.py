@@ -38,6 +38,7 @@ class LaunchFacts:
         shared_bytes, reserved_bytes: of a block: what it uses, and what it asks for.
         shared: buffers in shared memory, with the byte at which each starts and how many it has.
         in_order: blocks take numbers as they start, and wait for those with lower ones.
+        together: all blocks run at once, and wait for each other.
         early: it starts while the kernel before it ends.
         registers, spills: of a thread, and bytes of it.
         roles, rings, orders: as `engine/role_facts.py` says; none where there is one agent.
@@ -55,6 +56,7 @@ class LaunchFacts:
     shared: tuple[tuple[str, int, int], ...]
     cluster_blocks: int
     in_order: bool
+    together: bool
     early: bool
     registers: int
     spills: int
@@ -205,6 +207,7 @@ def _launch(planned: PlannedSegment, launch: Launch, problem: Problem) -> Launch
         shared=_shared(kernel, values),
         cluster_blocks=kernel.launch.cluster_blocks,
         in_order=bool(waits_in_order(kernel.body)),
+        together=kernel.launch.together,
         early=launch.early,
         registers=compiled.n_regs,
         spills=compiled.n_spills,

@@ -25,6 +25,7 @@ from warpsmith.engine.progress import counted
 from warpsmith.engine.room import check_room
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
+from warpsmith.engine.together import check_together
 from warpsmith.engine.unwritten import unwritten_of
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -34,6 +35,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.knobs import Knobs
 from warpsmith.layouts.lifetimes import Life
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
+from warpsmith.runtime.launch_kinds import LaunchKind
 from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.runtime.turns import taken
 from warpsmith.schedulers.candidate import Params
@@ -97,6 +99,13 @@ class Launch:
     segment: int = 0
     early: bool = False
     values: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def kind(self) -> LaunchKind:
+        """How it starts. What starts together finds all before it over, so its wait returns."""
+        if self.compiled.kernel.launch.together:
+            return LaunchKind.TOGETHER
+        return LaunchKind.EARLY if self.early else LaunchKind.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +198,10 @@ def plan_call(
     scratch = max((space.elements for each in launches for space in each.workspaces), default=0)
     if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
         launches = _launches(segments, problem, DataType.Int, knobs)
-    overlapping = [replace(launch, early=launch.compiled.kernel.early) for launch in launches[1:]]
+    overlapping = [
+        replace(each, early=each.compiled.kernel.early and each.kind is LaunchKind.PLAIN)
+        for each in launches[1:]
+    ]
     unwritten = unwritten_of(
         segments, {launch.segment for launch in launches}, (*outputs, *temporaries), values
     )
@@ -307,7 +319,14 @@ def launch_of(
     )
     check_room(kernel, numbers, limits)
     shared_bytes = reserved = evaluate(compiled.shared, numbers)
-    if kernel.early and kernel.launch.cluster_blocks == 1:
+    check_together(
+        compiled,
+        (grid[0], grid[1], grid[2]),
+        (block[0], block[1], block[2]),
+        shared_bytes,
+        problem.target,
+    )
+    if kernel.early and kernel.launch.cluster_blocks == 1 and not kernel.launch.together:
         reserved = reserved_bytes(shared_bytes, prod(grid), problem.target)
     return Launch(
         compiled=compiled,

@@ -117,7 +117,7 @@ def _kernel(launch: Launch) -> object:
     spaces = tuple((space.name, space.zeroed) for space in launch.workspaces)
     given = tuple(constant is None for constant in launch.constants)
     named = launch.pointers, launch.scalars, launch.formats
-    return launch.compiled.name, launch.segment, launch.early, launch.values, *named, spaces, given
+    return launch.compiled.name, launch.segment, launch.kind, launch.values, *named, spaces, given
 
 
 def _is_proved_by_size(launch: Launch) -> bool:

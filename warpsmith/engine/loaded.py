@@ -13,6 +13,7 @@ from warpsmith.engine.watched import Image, WatchedKernel, image_of, ready_to_la
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.kept import LOADED, MAPS
 from warpsmith.runtime.launch import LoadedKernel
+from warpsmith.runtime.launch_kinds import LaunchKind
 from warpsmith.runtime.recent import Recent
 
 _BUFFERS_KEPT: Final = 256
@@ -32,8 +33,8 @@ class Loaded:
         self.workspaces = launch.workspaces
         self._image = image_of(launch.compiled)
         self._ordinal = ordinal
-        self._early = launch.early
-        self._key = _key(self._image, ordinal, launch.early)
+        self._kind = launch.kind
+        self._key = _key(self._image, ordinal, launch.kind)
         self._form = (launch.grid, launch.block, launch.reserved_bytes)
         self._pointers = launch.pointers
         self._scalars = tuple(zip(launch.scalars, launch.constants, strict=True))
@@ -74,14 +75,14 @@ class Loaded:
         return kernel, *kernel.handles
 
     def _load(self) -> LoadedKernel | WatchedKernel:
-        made = ready_to_launch(self._image, self._ordinal, early=self._early)
+        made = ready_to_launch(self._image, self._ordinal, kind=self._kind)
         return _KERNELS.put(self._key, made)
 
 
-def _key(image: Image, ordinal: int, early: bool) -> str:
+def _key(image: Image, ordinal: int, kind: LaunchKind) -> str:
     """What tells loaded kernels apart, interned: every launch looks it up."""
     digest = hashlib.sha256(image.binary.cubin)
-    digest.update(repr((image.entry, image.sites, ordinal, early)).encode())
+    digest.update(repr((image.entry, image.sites, ordinal, int(kind))).encode())
     return sys.intern(digest.hexdigest())
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from warpsmith.engine.room import check_room
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.protocol.block_numbers import check_numbers
+from warpsmith.protocol.blocks_together import check_meetings
 from warpsmith.protocol.launched import launch_values
 from warpsmith.protocol.succession import check_start
 from warpsmith.runtime.heap import give_back
@@ -18,7 +19,7 @@ def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
 
     Kernels without circular buffers and clusters have barriers of the whole block only, which
     lowering puts where all threads come by. What is launched early waits before it touches global
-    memory. Blocks of the grid wait only for those that have started.
+    memory. Blocks of the grid wait only for those that have started, or that run at once.
 
     Args:
         values: of the launch's scalars.
@@ -35,6 +36,7 @@ def prove(kernel: Kernel, values: Mapping[str, int], target: Target) -> int:
     check_room(kernel, launch_values(kernel, values, (0, 0, 0)), target.family.limits)
     check_start(kernel)
     check_numbers(kernel)
+    check_meetings(kernel)
     if not kernel.pipelines and kernel.launch.cluster_blocks == 1:
         return 0
     from warpsmith.protocol.checks import check_blocks  # while NVRTC has the kernel

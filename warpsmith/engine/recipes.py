@@ -166,7 +166,7 @@ def _launch(
             arguments.append((letter, True, places[name]))
         else:
             arguments.append((letter, False, recipe.constant(letter, constant)))
-    return kernel.ready, launch.early, form, tuple(arguments)
+    return kernel.ready, int(launch.kind), form, tuple(arguments)
 
 
 def _flat(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:

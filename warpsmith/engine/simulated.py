@@ -140,6 +140,7 @@ class Memory:
             registers=max(launch.compiled.n_regs, 16),
             buffers=buffers,
             early=launch.compiled.kernel.early,
+            together=launch.compiled.kernel.launch.together,
             target=launch.compiled.target,
             parameters=parameter_bytes(program, launch.formats, values),
         )

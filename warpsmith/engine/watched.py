@@ -10,6 +10,7 @@ from warpsmith.errors import DeviceError, HangError
 from warpsmith.kernel.waits import WaitSite, wait_sites
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.launch import Extent, LoadedKernel
+from warpsmith.runtime.launch_kinds import LaunchKind
 from warpsmith.runtime.source import Binary
 from warpsmith.runtime.watchdog import Record, Watchdog
 from warpsmith.targets.family import WARP
@@ -37,10 +38,10 @@ def image_of(compiled: CompiledKernel) -> Image:
 
 
 def ready_to_launch(
-    image: Image, ordinal: int, *, early: bool = False
+    image: Image, ordinal: int, *, kind: LaunchKind = LaunchKind.PLAIN
 ) -> LoadedKernel | WatchedKernel:
-    """The kernel on a device, watched if it was compiled so; `early` as `LoadedKernel` takes it."""
-    loaded = LoadedKernel(image.binary, image.entry, ordinal, early=early)
+    """The kernel on a device, watched if it was compiled so."""
+    loaded = LoadedKernel(image.binary, image.entry, ordinal, kind=kind)
     return WatchedKernel(loaded, image.sites) if image.sites else loaded
 
 

@@ -34,6 +34,8 @@ class Fusion(Program):
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
         last_first: the last blocks of the grid start first.
+        kept_turns: turns of which blocks that meet keep in shared memory what they load, besides
+            the last one; None where they load it again.
         registers: of the roles, where tensors name any.
         groups_along: the one axis of the block along which groups of warps may take turns; None
             allows any.
@@ -54,6 +56,7 @@ class Fusion(Program):
         self.blocks_per_sm = 0
         self.follows = False
         self.last_first = False
+        self.kept_turns: int | None = None
         self.registers: Registers = "auto"
         self.groups_along: ParallelType | None = None
         self.mapped: tuple[object, Any] | None = None
@@ -113,6 +116,7 @@ class Fusion(Program):
         clone.divisors, clone.limits, clone.least = self.divisors, self.limits, self.least
         clone.blocks_per_sm = self.blocks_per_sm
         clone.follows, clone.last_first = self.follows, self.last_first
+        clone.kept_turns = self.kept_turns
         clone.registers, clone.groups_along = self.registers, self.groups_along
         clone.launch_symbols = list(self.launch_symbols)
         return clone

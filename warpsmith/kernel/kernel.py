@@ -21,7 +21,8 @@ class Launch:
 
     `blocks_per_sm` blocks are to fit on a multiprocessor at once; 0 leaves it to the compiler.
     Boxes of `cluster` blocks are clusters (`kernel/clusters.py`), and the grid is a multiple of it.
-    With `last_first`, blocks count down along x.
+    With `last_first`, blocks count down along x. With `together`, all blocks run at once, or none
+    does (a cooperative launch).
     """
 
     grid: tuple[Expr, Expr, Expr]
@@ -29,6 +30,7 @@ class Launch:
     blocks_per_sm: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
     last_first: bool = False
+    together: bool = False
 
     @property
     def cluster_blocks(self) -> int:
@@ -97,6 +99,8 @@ class Kernel:
         derived: (scalar, value) that the launch computes from scalars before it.
         alignments: (parameter name, bytes) that its address must be a multiple of.
         budgets: what `engine/budgets.py` is to make the roles' registers of; None leaves them.
+        kept_turns: turns of which blocks keep what they load in shared memory, until `keep_turns`;
+            None where they keep none.
         early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
     """
 
@@ -120,6 +124,7 @@ class Kernel:
     left_to_threads: tuple[tuple[str, str], ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
     budgets: Budgets | None = None
+    kept_turns: int | None = None
     early: bool = False
     layout: SharedLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)

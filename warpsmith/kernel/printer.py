@@ -33,6 +33,8 @@ def kernel_text(kernel: Kernel) -> str:
         f"  block  {kernel.launch.block!r}",
         f"  index  {kernel.index_type.value}",
     ]
+    if kernel.launch.together:
+        lines.append("  all blocks run at once")
     if kernel.launch.last_first:
         lines.append("  last blocks first")
     if kernel.launch.cluster_blocks > 1:

@@ -92,8 +92,9 @@ class Reduce(Statement, orders=Orders.PART):
 
     `buffers` are those of a state's values. Elements
     `index .. index + elements - 1` of all threads that agree on the axes not reduced are combined;
-    every thread of the block gets the result. With `grid_axes`, only the block that arrives last
-    among those of one segment does; `last` is then true in it alone.
+    every thread of the block gets the result. With `grid_axes`, those of all blocks of one segment
+    do, which meet; or where there is a `last`, the block alone that arrives last among them, in
+    which that is true.
 
     Attributes:
         first: only the threads at 0 along `block_axes` get the result.
@@ -129,6 +130,11 @@ class Reduce(Statement, orders=Orders.PART):
     fresh: Expr | None = field(default=None, metadata=expression())
     kept: tuple[Buffer, ...] = field(default=(), metadata=writes("kept_index", "share"))
     kept_index: Expr = field(default=integers.ZERO, metadata=expression())
+
+    @property
+    def meets(self) -> bool:
+        """Whether blocks of the grid wait for each other."""
+        return bool(self.grid_axes) and self.last is None
 
     @property
     def share(self) -> int:
@@ -195,6 +201,11 @@ class ScanElements(Statement, orders=Orders.PART):
         turns = [f"{self.turns} turns"] if self.turns > 1 else []
         axes = [axis.name for axis in self.block_axes]
         return ", ".join([*blocks, *turns, *axes]) or "the thread's own"
+
+
+def blocks_meet(body: tuple[Statement, ...]) -> bool:
+    """Whether blocks of the grid wait for each other, whichever starts first."""
+    return any(isinstance(statement, Reduce) and statement.meets for statement in walk(body))
 
 
 def waits_in_order(body: tuple[Statement, ...]) -> tuple[ScanElements, ...]:

@@ -241,12 +241,37 @@ class AcrossThreads:
         semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, words)
         self._buffers.made.workspaces[workspace.name] = workspace
         self._buffers.made.workspaces[semaphore.name] = semaphore
+        if output in self._buffers.for_all:
+            self._check_meeting(output)
+            return Reduce(
+                carry,
+                buffers,
+                index,
+                elements,
+                block,
+                scratch,
+                grid,
+                workspace=workspace,
+                semaphore=semaphore,
+            )
         last = Symbol(f"{output.name}_last", DataType.Bool)
         for out in operation.outputs:
             self._predicates.last[out] = (*self._predicates.last.get(out, ()), (last, grid))
         return Reduce(
             carry, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
         )
+
+    def _check_meeting(self, output: TensorView) -> None:
+        """All threads of all blocks meet, which run at once."""
+        threads = self._buffers.threads
+        if threads.cluster > 1 or threads.groups_along is not None:
+            other = "clusters" if threads.cluster > 1 else "groups of warps that take turns"
+            raise ScheduleError(
+                f"{output.name} is reduced over the grid, all blocks of which need it again, in a "
+                f"kernel with {other}",
+                code="WS0266",
+                remedy="keep that axis within a block, or use a second kernel",
+            )
 
     def _check_apart(self, output: TensorView, kinds: list[ParallelType]) -> None:
         """Groups that take turns meet in no loop: not all need come to each of its iterations."""

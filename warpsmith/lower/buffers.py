@@ -25,6 +25,7 @@ from warpsmith.lower.access import Access
 from warpsmith.lower.fills import ends_of_operands, zero_past_ends
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
+from warpsmith.lower.meetings import needed_by_all
 from warpsmith.lower.rings import CHUNK_BYTES, Rings
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads
@@ -59,6 +60,7 @@ class Buffers:
     Attributes:
         inputs, outputs: the fusion's input and output tensors.
         unused: per tensor, its loop axes that none of its dimensions depends on.
+        for_all: results of reductions over the grid that every block needs.
         layouts: axes that each local or shared buffer holds, row-major.
         rings: which tensors have stages, and which loops turn them.
         filled: the tensors that are 0 past the ends of their dimensions.
@@ -80,6 +82,7 @@ class Buffers:
         self.inputs = set(fusion.input_tensors)
         self.outputs = {output.value for output in fusion.outputs}
         self.unused = independent_axes(fusion, domains)
+        self.for_all = needed_by_all(fusion.operations, self.unused)
         self.made = Made()
         self.rings = Rings(fusion, domains, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)

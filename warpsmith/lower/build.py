@@ -14,11 +14,13 @@ from warpsmith.ir.strides import stride_symbols
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.reductions import blocks_meet
 from warpsmith.lower.agents import block_of, budgets_of
 from warpsmith.lower.block_order import block_order, numbered
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.emit import Emitter
 from warpsmith.lower.grouping import readers_together
+from warpsmith.lower.meetings import check_no_meeting
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.specialize import branches
@@ -46,6 +48,7 @@ def build(
     body: tuple[Statement, ...]
     if roles.names:
         body = branches(fusion, buffers, roles, vectors, target.family.limits)
+        check_no_meeting(body)
         block = block_of([s.agent for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)
     else:
@@ -54,7 +57,7 @@ def build(
         siblings = readers_together(fusion)
         body = Nests(domains, threads, leaves, siblings=siblings).build(fusion.operations)
         body = (*numbered(threads, buffers.made), *body)
-        launch = threads.launch()
+        launch = replace(threads.launch(), together=blocks_meet(body))
     made = buffers.made
     outputs = [output.value for output in fusion.outputs]
     tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
@@ -76,6 +79,7 @@ def build(
         exchanged=frozenset(made.exchanged),
         left_to_threads=tuple(made.left_to_threads.items()),
         pipelines=tuple(made.pipelines.values()),
+        kept_turns=fusion.kept_turns,
         budgets=budgets_of(fusion.registers) if roles.names else None,
     )
 

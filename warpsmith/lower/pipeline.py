@@ -41,6 +41,7 @@ from warpsmith.lower.passes.end_loops import end_loops
 from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
+from warpsmith.lower.passes.keep_turns import keep_turns
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
@@ -112,6 +113,11 @@ PASSES = (
         "join_reductions",
         _always(join_reductions),
         "before anything else stands between them",
+    ),
+    Pass(
+        "keep_turns",
+        _always(keep_turns),
+        "once blocks meet as often as they have to, and before shared memory is ordered",
     ),
     Pass(
         "pack_operands",

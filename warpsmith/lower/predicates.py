@@ -226,14 +226,6 @@ class Predicates:
             )
         for output in operation.outputs:
             for symbol, axes in flags.items():
-                for axis in output.loop:
-                    if axis.parallel in axes and not self._is_copy(output, axis):
-                        raise ScheduleError(
-                            f"{output.name} is computed on {axis.parallel.name}, but needs a "
-                            f"result that was reduced over it, which only one block has",
-                            code="WS0266",
-                            remedy="keep that axis within a block, or use a second kernel",
-                        )
                 self.last[output] = (*self.last.get(output, ()), (symbol, axes))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warpsmith.protocol.block_numbers import check_numbers
+    from warpsmith.protocol.blocks_together import check_meetings
     from warpsmith.protocol.checks import RingFacts, Verdict, check, check_any_sizes, check_blocks
     from warpsmith.protocol.succession import check_start
 
@@ -19,11 +20,16 @@ __all__ = [
     "check",
     "check_any_sizes",
     "check_blocks",
+    "check_meetings",
     "check_numbers",
     "check_start",
 ]
 
-_HOMES = {"check_numbers": "block_numbers", "check_start": "succession"}
+_HOMES = {
+    "check_meetings": "blocks_together",
+    "check_numbers": "block_numbers",
+    "check_start": "succession",
+}
 
 
 def __getattr__(name: str) -> Any:

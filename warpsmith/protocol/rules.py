@@ -32,6 +32,7 @@ class Rule(CodedRule):
     LEAVING = ("WS0919", "a block ends only when no other block reaches into it any more")
     SCOPE = ("WS0920", "who waits for threads of other blocks waits for the whole cluster")
     NUMBERS = ("WS0921", "a block waits only for blocks of the grid that have started before it")
+    TOGETHER = ("WS0923", "blocks that meet all run at once, and each comes by every meeting")
     CHOICES = ("WS0922", "agents skip alike what memory says is to be skipped")
 
 

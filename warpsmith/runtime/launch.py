@@ -14,7 +14,7 @@ from warpsmith.runtime.driver import (
     initialized,
     memory_info,
 )
-from warpsmith.runtime.early import early_launcher
+from warpsmith.runtime.launch_kinds import LaunchKind, launcher
 from warpsmith.runtime.memory import no_room
 from warpsmith.runtime.source import Binary
 from warpsmith.runtime.stream import is_capturing
@@ -68,13 +68,15 @@ class LoadedKernel:
     synchronizes, which a graph capture forbids. It is unloaded some time after the last reference
     to this object is gone (`runtime/unload.py`), but never once a graph was captured that holds it.
 
-    An `early` one may start while the kernel before it on the stream still runs; it must wait
-    before it touches what that one touches (`runtime/early.py`).
+    One of the kind `EARLY` may start while the kernel before it on the stream still runs; it must
+    wait before it touches what that one touches (`runtime/launch_kinds.py`).
 
     Raises DeviceError when the device is missing or refuses the module.
     """
 
-    def __init__(self, binary: Binary, entry: str, ordinal: int, *, early: bool = False) -> None:
+    def __init__(
+        self, binary: Binary, entry: str, ordinal: int, *, kind: LaunchKind = LaunchKind.PLAIN
+    ) -> None:
         self.binary = binary
         self.entry = entry
         self.ordinal = ordinal
@@ -88,8 +90,7 @@ class LoadedKernel:
         check(self._driver.cuFuncLoad(self._function))
         self._allow_clusters()
         self._shared_bytes_allowed = max(_SHARED_BYTES_UNASKED - binary.static_shared_bytes, 0)
-        plain = self._driver.cuLaunchKernel
-        self._launch = early_launcher(self._driver) if early else plain
+        self._launch = launcher(self._driver, kind)
         # The bindings' wrapper of the stream of the last launch: it seldom changes.
         self._stream: tuple[int, Any] = (0, self._driver.CUstream(0))
 

@@ -23,6 +23,10 @@ from warpsmith.schedulers.matmul_by_threads import applicability as threads_can
 from warpsmith.schedulers.matmul_by_threads import apply as threads_apply
 from warpsmith.schedulers.matmul_by_threads import heuristic as threads_heuristic
 from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
+from warpsmith.schedulers.outer_grid import applicability as grid_can
+from warpsmith.schedulers.outer_grid import apply as grid_apply
+from warpsmith.schedulers.outer_grid import heuristic as grid_heuristic
+from warpsmith.schedulers.outer_grid.shapes import OuterGridParams
 from warpsmith.schedulers.outer_persistent import apply as columns_apply
 from warpsmith.schedulers.outer_persistent import heuristic as columns_heuristic
 from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
@@ -60,6 +64,7 @@ Params = (
     | ReductionParams
     | RowParams
     | OuterPersistentParams
+    | OuterGridParams
     | PartsParams
     | MatmulParams
     | MatmulByThreadsParams
@@ -67,7 +72,14 @@ Params = (
 )
 
 
-VECTORS = PointwiseParams | ReductionParams | RowParams | OuterPersistentParams | PartsParams
+VECTORS = (
+    PointwiseParams
+    | ReductionParams
+    | RowParams
+    | OuterPersistentParams
+    | OuterGridParams
+    | PartsParams
+)
 """Parameters of schedules whose innermost loop is a vector of one width."""
 
 
@@ -104,6 +116,7 @@ SCHEDULERS = (
     ("parts", _anywhere(parts_can.refusal)),
     ("inner_persistent", _anywhere(rows_can.refusal)),
     ("outer_persistent", _anywhere(rows_can.columns_refusal)),
+    ("outer_grid", _anywhere(grid_can.refusal)),
     ("inner_outer", _anywhere(row_columns.refusal)),
     ("matmul", matmul_can.refusal),
     ("matmul_by_threads", _anywhere(threads_can.refusal)),
@@ -139,7 +152,10 @@ class Candidate:
         if self.scheduler in ROW_SCHEDULERS:
             return row_strategy.unsupported_sizes(self._rows, problem)
         if self.scheduler == "outer_persistent":
-            return columns_heuristic.unsupported_sizes(self._columns, problem)
+            grid = "outer_grid" not in dict(self.refusals)
+            return columns_heuristic.unsupported_sizes(self._columns, problem, grid=grid)
+        if self.scheduler == "outer_grid":
+            return grid_heuristic.unsupported_sizes(self._shared, problem)
         if self.scheduler == "parts":
             return parts_heuristic.unsupported_sizes(self._parts, problem)
         if self.scheduler == "matmul":
@@ -177,6 +193,10 @@ class Candidate:
         return columns_heuristic.Columns(self.fusion, self.domains, self.caches, self.residents)
 
     @cached_property
+    def _shared(self) -> grid_heuristic.Shared:
+        return grid_heuristic.Shared(self.fusion, self.domains, self.caches)
+
+    @cached_property
     def _parts(self) -> parts_heuristic.Parts:
         return parts_heuristic.Parts(self.fusion, self.domains, self.caches, self.residents)
 
@@ -203,6 +223,8 @@ class Candidate:
             return row_strategy.choose(self._rows, problem)
         if self.scheduler == "outer_persistent":
             return columns_heuristic.choose(self._columns, problem)
+        if self.scheduler == "outer_grid":
+            return grid_heuristic.choose(self._shared, problem)
         if self.scheduler == "parts":
             return parts_heuristic.choose(self._parts, problem)
         if self.scheduler == "scan":
@@ -220,6 +242,10 @@ class Candidate:
             case RowParams() if params.warp_specialize and not self.decides:
                 blocks = row_strategy.blocks(self._rows, params, problem)
                 return {row_columns.BLOCKS: blocks}
+            case OuterGridParams():
+                return {
+                    reduction_apply.SPLITS: grid_heuristic.splits(self._shared, params, problem)
+                }
             case ReductionParams() if not params.exact:
                 shape = shape_of(self.fusion, self.domains, self.caches)
                 splits = reduction_heuristic.splits(shape, params, problem)
@@ -299,6 +325,8 @@ class Candidate:
             return row_strategy.no_ring(self._rows, problem)
         if self.scheduler == "outer_persistent":
             return "a block has its columns once, and its threads load them at once"
+        if self.scheduler == "outer_grid":
+            return "what a block has loaded it keeps"
         if self.scheduler == "parts":
             return "a block has its rows once, and its threads load them at once"
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
@@ -332,6 +360,8 @@ class Candidate:
             scan_apply.apply(fusion, caches, params)
         elif isinstance(params, OuterPersistentParams):
             columns_apply.apply(fusion, caches, params)
+        elif isinstance(params, OuterGridParams):
+            grid_apply.apply(fusion, caches, params)
         elif isinstance(params, PartsParams):
             parts_apply.apply(fusion, caches, params)
         elif isinstance(params, RowParams):

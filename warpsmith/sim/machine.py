@@ -54,7 +54,8 @@ class Launch:
     """A program and everything that it is launched with, and on.
 
     `parameters` are the bytes of the parameter buffer. `registers` is what a thread has at entry.
-    An `early` one starts while the kernel before runs, and must wait before it touches buffers.
+    An `early` one starts while the kernel before runs, and must wait before it touches buffers. Of
+    one that starts `together` all CTAs run at once; of another one no more than a cluster need.
     """
 
     program: Program
@@ -67,6 +68,7 @@ class Launch:
     parameters: bytes
     target: Target
     early: bool = False
+    together: bool = False
 
     @property
     def shared_end(self) -> int:
@@ -102,6 +104,17 @@ def check_shared(launch: Launch) -> None:
             f"a CTA takes {taken} bytes of shared memory",
             code="WS0801",
             remedy=f"at most {most} are there",
+        )
+
+
+def check_together(launch: Launch) -> None:
+    """Raise SimulationError where CTAs that are to run at once have no room."""
+    ctas, most = int(np.prod(launch.grid)), resident_ctas(launch)
+    if launch.together and ctas > most:
+        raise SimulationError(
+            f"{ctas} CTAs are to run at once, and {launch.target.name} has room for {most}",
+            code="WS0805",
+            remedy="launch fewer, or smaller ones",
         )
 
 
@@ -166,7 +179,7 @@ def run_once(
         shared_static=int(Window.SHARED_START) + program.shared_bytes,
         shared_total=launch.shared_end,
         entry_registers=launch.registers,
-        resident=resident_ctas(launch),
+        resident=_resident(launch, order),
         order=order,
         early=launch.early,
         event_capacity=len(events),
@@ -195,6 +208,13 @@ def block_index(launch: Launch, cta: int) -> Dim3:
         index.append(at * part + inner)
     x, y, z = index
     return x, y, z
+
+
+def _resident(launch: Launch, order: Order) -> int:
+    """CTAs that run at once: in one order only as many as any device must have room for."""
+    if order is Order.PRODUCER_FIRST and not launch.together:
+        return int(np.prod(launch.cluster))
+    return resident_ctas(launch)
 
 
 def resident_ctas(launch: Launch) -> int:

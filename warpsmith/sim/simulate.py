@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from warpsmith.sim.isa import Op, Window
-from warpsmith.sim.machine import Launch, Order, Outcome, block_index, check_shared, run_once
+from warpsmith.sim.machine import (
+    Launch,
+    Order,
+    Outcome,
+    block_index,
+    check_shared,
+    check_together,
+    run_once,
+)
 from warpsmith.sim.records import pack
 from warpsmith.sim.report import KINDS, WRONG_OUTPUT, Finding, Report, Site
 from warpsmith.sim.trace import write_trace
@@ -95,6 +103,7 @@ def simulate(
     than there is, the machine cannot be built, or the timeline cannot be written.
     """
     check_shared(launch)
+    check_together(launch)
     packed = pack(launch.program)
     names = tuple(buffer.name for buffer in launch.buffers)
     found: dict[tuple[object, ...], Finding] = {

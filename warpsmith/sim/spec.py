@@ -24,7 +24,17 @@ from warpsmith.targets.target import Target
 MOST_CTAS: Final = 1 << 16
 _LEAST_REGISTERS: Final = 16
 _KEYS: Final = (
-    *("kernel", "target", "grid", "block", "cluster", "shared_bytes", "registers", "early"),
+    *(
+        "kernel",
+        "target",
+        "grid",
+        "block",
+        "cluster",
+        "shared_bytes",
+        "registers",
+        "early",
+        "together",
+    ),
     *("buffers", "params", "outputs", "expect"),
 )
 
@@ -101,9 +111,12 @@ def prepare(
             f"{threads} threads of {registers} registers take {registers * threads}",
             f"an SM has {limits.sm_registers}; give fewer `registers`",
         )
-    early = spec.get("early", False)
-    if not isinstance(early, bool):
-        refuse("`early` is neither true nor false", "true where the kernel before may still run")
+    for name, what in (
+        ("early", "true where the kernel before may still run"),
+        ("together", "true where all CTAs run at once, as those of a cooperative launch do"),
+    ):
+        if not isinstance(spec.get(name, False), bool):
+            refuse(f"`{name}` is neither true nor false", what)
     buffers = buffers_of(spec, arrays or {}, seed, folder)
     launch = Launch(
         program=program,
@@ -117,7 +130,8 @@ def prepare(
         buffers=buffers,
         parameters=b"",
         target=target,
-        early=early,
+        early=spec.get("early", False),
+        together=spec.get("together", False),
     )
     check_shared(launch)
     contents = {buffer.name: buffer.array for buffer in buffers}

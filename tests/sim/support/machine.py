@@ -57,6 +57,7 @@ def run(
     shared: int = 0,
     given: int = WORDS,
     is_open: bool = False,
+    together: bool = False,
 ) -> Report:
     """Run a body. `x` has as many words as are `given`, which count up where nothing is said of
     them, and `out` 1024.
@@ -68,6 +69,7 @@ def run(
         "cluster": [cluster, 1, 1],
         "registers": registers,
         "shared_bytes": shared,
+        "together": together,
         "buffers": {
             "x": {"dtype": dtype, "shape": [given], "init": "zeros", "open": is_open},
             "out": {"dtype": dtype, "shape": [WORDS], "init": init},

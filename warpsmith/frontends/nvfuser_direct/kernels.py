@@ -28,6 +28,7 @@ _SCHEDULERS = {
     "reduction": SchedulerType.reduction,
     "inner_persistent": SchedulerType.inner_persistent,
     "outer_persistent": SchedulerType.outer_persistent,
+    "outer_grid": SchedulerType.outer_persistent,
     "inner_outer": SchedulerType.inner_outer_persistent,
     "matmul": SchedulerType.matmul,
     "matmul_by_threads": SchedulerType.matmul,

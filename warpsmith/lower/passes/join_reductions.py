@@ -41,7 +41,7 @@ def join_reductions(kernel: Kernel) -> Kernel:
     Each reduction across warps has its threads meet twice, whatever the number of its values. It
     takes place where the last of those that it joins stood, and what is done with the results of
     the first ones behind it. Only reductions of one operation over the same axes of the block, in
-    one list of statements, are joined.
+    one list of statements, are joined; and those for which all blocks of a grid meet.
 
     Before::
 
@@ -56,16 +56,27 @@ def join_reductions(kernel: Kernel) -> Kernel:
     body = _statements(kernel.body, joined)
     if not joined.gone:
         return kernel
-    kept = (buffer for buffer in kernel.shared if buffer.name not in joined.gone)
-    return replace(kernel, body=body, shared=(*kept, *joined.made))
+    shared, parameters = (
+        tuple(buffer for buffer in buffers if buffer.name not in joined.gone)
+        for buffers in (kernel.shared, kernel.parameters)
+    )
+    return replace(
+        kernel,
+        body=body,
+        shared=(*shared, *joined.made),
+        parameters=(*parameters, *joined.workspaces),
+    )
 
 
 @dataclass(slots=True)
 class _Joined:
-    """Scratch that is not needed any more, by name, and what is needed instead."""
+    """Scratch that is not needed any more, by name, and what is needed instead: in shared memory,
+    and in that of the grid.
+    """
 
     gone: set[str] = field(default_factory=set)
     made: list[Buffer] = field(default_factory=list)
+    workspaces: list[Buffer] = field(default_factory=list)
 
 
 def _statements(statements: tuple[Statement, ...], joined: _Joined) -> tuple[Statement, ...]:
@@ -116,7 +127,8 @@ def _passes(statement: Statement, later: Sequence[Statement]) -> bool:
 
 
 def _is_joined(reduce: Reduce) -> bool:
-    return not reduce.grid_axes and not reduce.kept and len(reduce.buffers) == 1
+    alone = not reduce.grid_axes or reduce.meets
+    return alone and not reduce.kept and len(reduce.buffers) == 1
 
 
 def _crosses(statement: Statement, waiting: Sequence[Reduce]) -> bool:
@@ -132,9 +144,10 @@ def _crosses(statement: Statement, waiting: Sequence[Reduce]) -> bool:
 
 def _alike(first: Reduce, other: Reduce) -> bool:
     a, b = first.buffers[0], other.buffers[0]
-    return (first.carry, first.block_axes, first.blocks, a.dtype) == (
+    return (first.carry, first.block_axes, first.grid_axes, first.blocks, a.dtype) == (
         other.carry,
         other.block_axes,
+        other.grid_axes,
         other.blocks,
         b.dtype,
     )
@@ -169,4 +182,18 @@ def _together(waiting: Sequence[Reduce], joined: _Joined) -> list[Statement]:
         elements=len(values),
         scratch=scratch,
     )
+    if first.workspace is not None and first.semaphore is not None:
+        reduce = replace(reduce, workspace=_of_all(waiting, joined, packed.name))
+        joined.gone |= {each.semaphore.name for each in waiting[1:] if each.semaphore is not None}
     return [Declare(packed), *into, reduce, *back]
+
+
+def _of_all(waiting: Sequence[Reduce], joined: _Joined, name: str) -> Buffer:
+    """Global memory through which blocks exchange the values of several reductions."""
+    old = [each.workspace for each in waiting if each.workspace is not None]
+    joined.gone |= {buffer.name for buffer in old}
+    made = replace(
+        old[0], name=f"{name}_parts", size=integers.add(*(buffer.size for buffer in old))
+    )
+    joined.workspaces.append(made)
+    return made

@@ -42,12 +42,13 @@ typedef struct {
 
 /* --- CUDA driver: every function returns 0 where it succeeds -------------------------------------- */
 
-enum { CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+/* Of attributes that are switches: CU_LAUNCH_ATTRIBUTE_COOPERATIVE is 2,
+   CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION 6. */
 
 typedef struct {
     unsigned id, padding;
     union {
-        int programmaticStreamSerializationAllowed;
+        int on;
         char bytes[64];
     } value;
 } CUlaunchAttribute;

@@ -79,7 +79,8 @@ typedef struct {
     PyObject *kernel;    /* a weak reference to the loaded one, or NULL */
     void *function, *context;
     void *noted;         /* the stream that the kernel was told of last */
-    char is_noted, early;
+    char is_noted;
+    char kind;           /* id of the attribute that it is launched with; 0 for none */
     int number;          /* grid (x, y, z), block (x, y, z), shared bytes */
     int argument_count;
     Argument *arguments;

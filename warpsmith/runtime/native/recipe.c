@@ -139,12 +139,12 @@ static int read_argument(Recipe *recipe, Argument *argument, PyObject *told)
 static int read_launch(Recipe *recipe, Launch *launch, PyObject *told)
 {
     PyObject *ready, *arguments;
-    int early;
-    if (!PyArg_ParseTuple(told, "OpiO", &ready, &early, &launch->number, &arguments))
+    int kind;
+    if (!PyArg_ParseTuple(told, "OiiO", &ready, &kind, &launch->number, &arguments))
         return 0;
     Py_INCREF(ready);
     launch->ready = ready;
-    launch->early = (char)early;
+    launch->kind = (char)kind;
     launch->arguments = array(arguments, sizeof(Argument), &launch->argument_count);
     if (!launch->arguments || !are_numbers(recipe, launch->number, 7))
         return 0;

@@ -236,22 +236,20 @@ static int start(
     const Driver *driver, const int64_t *numbers, const Launch *launches, int count,
     void *const *functions, void *context, void *stream, void **parameters)
 {
-    CUlaunchAttribute early
-        = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-           .value.programmaticStreamSerializationAllowed = 1};
     if (context && driver->cuCtxPushCurrent(context))
         return 1;
     int status = 0;
     for (int l = 0; l < count && !status; l++) {
         const Launch *launch = &launches[l];
         const int64_t *form = numbers + launch->number;
+        CUlaunchAttribute asked = {.id = (unsigned)launch->kind, .value.on = 1};
         CUlaunchConfig config = {
             .grid = {(unsigned)form[0], (unsigned)form[1], (unsigned)form[2]},
             .block = {(unsigned)form[3], (unsigned)form[4], (unsigned)form[5]},
             .shared_bytes = (unsigned)form[6],
             .stream = stream,
-            .attributes = launch->early ? &early : NULL,
-            .attribute_count = launch->early,
+            .attributes = launch->kind ? &asked : NULL,
+            .attribute_count = launch->kind != 0,
         };
         status = driver->cuLaunchKernelEx(&config, functions[l], parameters, NULL);
         parameters += launch->argument_count;

@@ -13,6 +13,8 @@ from functools import cached_property
 
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.multiprocessor import CLUSTERS
+from warpsmith.schedulers.outer_grid.shapes import GAIN, fastest
+from warpsmith.schedulers.outer_grid.shapes import Work as SharedWork
 from warpsmith.schedulers.outer_persistent.shapes import (
     COPY_SHARE,
     START_US,
@@ -25,7 +27,7 @@ from warpsmith.schedulers.outer_persistent.shapes import (
     time_us,
 )
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows.applicability import walks_rows
+from warpsmith.schedulers.rows.applicability import stages, walks_rows
 from warpsmith.schedulers.rows.rows import Rows
 
 MOST_REGISTERS = 232
@@ -74,8 +76,26 @@ class Columns(Rows):
         )
 
 
-def unsupported_sizes(columns: Columns, problem: Problem) -> str:
-    """Why the columns of a call cannot stay in registers; empty where they can."""
+def shared_work(columns: Columns, states: int, problem: Problem, *, moments: bool) -> SharedWork:
+    """The sizes of a call, for blocks of a grid that share columns."""
+    return SharedWork(
+        length=columns.length(problem),
+        width=columns.count(problem),
+        run=problem.size(columns.run.extent),
+        loaded=columns.loaded,
+        stored=columns.stored,
+        widest=max((c.memory.dtype.size for c in columns.full), default=4),
+        states=states,
+        moments=moments,
+    )
+
+
+def unsupported_sizes(columns: Columns, problem: Problem, *, grid: bool = False) -> str:
+    """Why the columns of a call cannot stay in registers; empty where they can.
+
+    Args:
+        grid: the blocks of a grid may keep them, too.
+    """
     if not columns.run.axes:
         return "no dimension that it keeps lies fastest in memory"
     work = columns.work(problem)
@@ -87,8 +107,17 @@ def unsupported_sizes(columns: Columns, problem: Problem) -> str:
         most = problem.target.runs(CLUSTERS)[-1]
         return f"{columns_of_length} do not fit in the registers of {most} blocks"
     (us, *_), params = found
-    if params.cluster > 1 and us + START_US > time_apart_us(work):
+    if params.cluster == 1:
+        return ""
+    if us + START_US > time_apart_us(work):
         return f"{columns_of_length} fill {params.cluster} blocks, and two kernels are faster"
+    if grid:
+        depth = max(stages(columns.fusion).values())  # of two, a grid has triples: it meets once
+        states = len(columns.sums) + depth - 1
+        shared = shared_work(columns, states, problem, moments=depth > 1)
+        whole = fastest(shared, columns.run.vector(problem), problem.target)
+        if whole is not None and GAIN * (us + START_US) > whole[0]:
+            return f"{columns_of_length} fill {params.cluster} blocks, and a grid is faster"
     return ""
 
 

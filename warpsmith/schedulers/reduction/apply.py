@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import Protocol
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
@@ -99,10 +100,10 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
         elif params.exact:
             roles = _whole(fusion, tensor, keeps, run, params)
         else:
-            roles = (_inner if params.inner else _outer)(tensor, keeps, run, params, count)
+            roles = (_inner if params.inner else split_columns)(tensor, keeps, run, params, count)
         partials.append(_factor(tensor, roles, params))
     _spread(fusion, caches, params, partials, tiles)
-    _keep_reductions_whole(fusion)
+    keep_reductions_whole(fusion)
     run_ahead(tiles, params.ring)
 
 
@@ -127,8 +128,21 @@ def _inner(
     return [Role.grid, Role.block_y, Role.splits, Role.serial, Role.rows_per_thread, *roles[2:]]
 
 
-def _outer(
-    tensor: TensorView, keeps: int, run: int, params: ReductionParams, count: Symbol
+class Block(Protocol):
+    """How the threads of a block divide columns."""
+
+    @property
+    def vector(self) -> int: ...
+    @property
+    def unroll(self) -> int: ...
+    @property
+    def block_x(self) -> int: ...
+    @property
+    def block_y(self) -> int: ...
+
+
+def split_columns(
+    tensor: TensorView, keeps: int, run: int, params: Block, count: Symbol
 ) -> list[Role]:
     """`[K grid_x, R grid_y, R serial, R unroll, R block_y, K block_x, K vector]`."""
     merge_all(tensor, keeps, len(tensor.loop))
@@ -159,7 +173,7 @@ def _whole(
     return [role for role in OUTER if role is not Role.splits]
 
 
-def _divide_columns(tensor: TensorView, keeps: int, run: int, params: ReductionParams) -> None:
+def _divide_columns(tensor: TensorView, keeps: int, run: int, params: Block) -> None:
     """The kept loops in front become `[K grid_x, K block_x, K vector]`."""
     merge_all(tensor, keeps - run, keeps)
     kept = keeps - run + 1
@@ -247,7 +261,7 @@ def _spread(
     loads = [c.register for c in caches if c.load and c.register not in after]
     inline_most(fusion, fusion.computed)
     if any(takes_moments(t.definition) for t in partials):
-        _keep_vectors_apart(reference, [t for t in others if t not in after])
+        keep_vectors_apart(reference, [t for t in others if t not in after])
     if tiles or not loads:
         return
     walks = walks_reduced(fusion, map_of(fusion))
@@ -257,7 +271,7 @@ def _spread(
         inline_at(reference, position, best_effort=True, selected_tensors=(register,))
 
 
-def _keep_reductions_whole(fusion: Fusion) -> None:
+def keep_reductions_whole(fusion: Fusion) -> None:
     """Reduce across threads outside every loop: once, with all of a thread's results together."""
     for operation in fusion.operations:
         if not isinstance(operation, Reduction):
@@ -273,7 +287,7 @@ def _keep_reductions_whole(fusion: Fusion) -> None:
                 source.compute_at = min(source.compute_at, outer)
 
 
-def _keep_vectors_apart(reference: TensorView, before: list[TensorView]) -> None:
+def keep_vectors_apart(reference: TensorView, before: list[TensorView]) -> None:
     """Compute whole vectors before a Welford step, which takes all lanes under one count."""
     for tensor in before:
         position = min(tensor.compute_at, len(reference.loop) - 1)

@@ -101,6 +101,8 @@ def _launch(launch: LaunchFacts) -> Iterator[tuple[object, object]]:
         yield "spreads", f"each block asks for {launch.reserved_bytes:,} bytes"
     if launch.early:
         yield "starts", "while the kernel before it ends, and waits for it"
+    if launch.together:
+        yield "together", "all blocks run at once, and wait for each other"
     if launch.in_order:
         yield "order", "blocks wait for those with lower numbers that share their row"
     if launch.needs:

@@ -295,8 +295,10 @@ static warp *choose(machine *m, u32 *turn) {
                 break;
             default: rank = LAST_TURN - w->last_turn; break;
             }
-            /* A warp that only polls lets the others go first. */
-            if (only_polls(w)) rank >>= 33;
+            /* A warp that only polls lets the others go first, and nearly always one that will look
+               again since something changed. */
+            bool looks = w->spinning && (m->order != ORDER_RANDOM || random_next(m) % 16);
+            if (looks || only_polls(w)) rank >>= 33;
             if (!best || rank > best_rank) {
                 best = w;
                 best_rank = rank;

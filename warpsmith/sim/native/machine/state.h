@@ -147,7 +147,8 @@ struct warp {
     u64 spin_hash, spin_check; /* of the registers; idle instructions at the next look */
     u32 spin_looks;
     i32 spin_pc;
-    bool spinning;
+    bool spinning, spun; /* it waits for anything to change; it did so at `spin_pc` when it last waited */
+    u64 woken; /* machine.progress when it last began the loop in which it had waited */
     u32 issued_copies;
     u64 last_turn;
 };

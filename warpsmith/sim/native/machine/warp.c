@@ -162,10 +162,7 @@ static bool split_ready(warp *w, split *s) {
 }
 
 bool warp_runnable(warp *w) {
-    if (w->spinning) {
-        if (w->idle_since == w->m->progress) return false;
-        w->spinning = false;
-    }
+    if (w->spinning && w->idle_since == w->m->progress) return false;
     for (u32 i = 0; i < w->split_count; i++)
         if (split_ready(w, &w->splits[i])) return true;
     return false;
@@ -190,21 +187,41 @@ bool warp_part(warp *w) {
 }
 
 /* A loop that comes back with the same registers, while nothing anywhere changed, never ends. The
-   registers are looked at rarely: a few times in a row, then at twice as many instructions. */
+   registers are looked at rarely: a few times in a row, then at twice as many instructions. Of a loop
+   that was found so, they are looked at at once where no other lanes of the warp can go on. */
+static u64 hash_of(const warp *w, const split *s) {
+    u64 hash = 14695981039346656037ull ^ s->mask;
+    const u64 *values = (const u64 *)w->registers;
+    for (u32 i = 0; i < w->m->register_count * LANES; i++) hash = (hash ^ values[i]) * 1099511628211ull;
+    return hash;
+}
+
+static bool alone(warp *w, const split *s) {
+    for (u32 i = 0; i < w->split_count; i++)
+        if (&w->splits[i] != s && split_ready(w, &w->splits[i])) return false;
+    return true;
+}
+
 static void watch_spin(warp *w, const split *s) {
     enum { PATIENCE = 1024, LOOKS = 16 };
+    if (w->spun && w->spin_pc == s->pc && alone(w, s)) {
+        u64 now = hash_of(w, s);
+        w->spinning = w->woken == w->m->progress && w->spin_hash == now;
+        w->spin_hash = now;
+        w->woken = w->m->progress;
+        if (w->spinning) return;
+    }
     if (w->idle < PATIENCE) {
         w->spin_check = PATIENCE;
         return;
     }
     if (w->idle < w->spin_check) return;
-    u64 hash = 14695981039346656037ull ^ s->mask;
-    const u64 *values = (const u64 *)w->registers;
-    for (u32 i = 0; i < w->m->register_count * LANES; i++) hash = (hash ^ values[i]) * 1099511628211ull;
+    u64 hash = hash_of(w, s);
     if (w->spin_looks && w->spin_pc == s->pc && w->spin_hash == hash) w->spinning = true;
     if (!w->spin_looks) {
         w->spin_pc = s->pc;
         w->spin_hash = hash;
+        w->spun = false;
     }
     if (++w->spin_looks < LOOKS && !w->spinning) return;
     w->spin_looks = 0;
@@ -214,6 +231,11 @@ static void watch_spin(warp *w, const split *s) {
 bool warp_step(warp *w) {
     machine *m = w->m;
     u32 tried = 0;
+    if (w->spinning) {
+        w->spinning = false;
+        w->spun = true;
+        w->woken = m->progress;
+    }
     splits_sweep(w);
     if (w->current >= w->split_count) w->current = 0;
     while (tried < w->split_count && !split_ready(w, &w->splits[w->current])) {

@@ -1,4 +1,4 @@
-"""Launches that may start early: what the driver is given."""
+"""Launches that start early, or with all blocks at once: what the driver is given."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from warpsmith.runtime.early import early_launcher
+from warpsmith.runtime.launch_kinds import LaunchKind, launcher
 
 driver = pytest.importorskip("cuda.bindings.driver")
 
-SERIALIZATION = 6
-"""CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION of cuda.h."""
+ATTRIBUTES = {LaunchKind.EARLY: 6, LaunchKind.TOGETHER: 2}
+"""CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION and _COOPERATIVE of cuda.h."""
 
 
 class FakeDriver(SimpleNamespace):
@@ -30,9 +30,10 @@ class FakeDriver(SimpleNamespace):
         return (0,)
 
 
-def test_grid_block_memory_stream_and_attribute_reach_the_driver() -> None:
+@pytest.mark.parametrize("kind", ATTRIBUTES)
+def test_grid_block_memory_stream_and_attribute_reach_the_driver(kind: LaunchKind) -> None:
     fake = FakeDriver()
-    launch = early_launcher(fake)
+    launch = launcher(fake, kind)
     assert launch("f", 1, 2, 3, 4, 5, 6, 7, driver.CUstream(99), 1234, 0) == (0,)
     ((config, function, parameters, extra),) = fake.launched
     assert (function, parameters, extra) == ("f", 1234, 0)
@@ -40,12 +41,12 @@ def test_grid_block_memory_stream_and_attribute_reach_the_driver() -> None:
     raw = ctypes.string_at(config.getPtr(), 56)
     *numbers, stream, attributes, count = struct.unpack("<7I4xQQI4x", raw)
     assert (numbers, stream, count) == ([1, 2, 3, 4, 5, 6, 7], 99, 1)
-    assert struct.unpack("<I4xi", ctypes.string_at(attributes, 12)) == (SERIALIZATION, 1)
+    assert struct.unpack("<I4xi", ctypes.string_at(attributes, 12)) == (ATTRIBUTES[kind], 1)
 
 
 def test_settings_are_made_once_and_never_changed() -> None:
     fake = FakeDriver()
-    launch = early_launcher(fake)
+    launch = launcher(fake, LaunchKind.EARLY)
     for stream, grid in ((1, 8), (2, 8), (1, 8), (1, 9)):
         launch("f", grid, 1, 1, 32, 1, 1, 0, driver.CUstream(stream), 0, 0)
     first, second, third, fourth = (config for config, *_ in fake.launched)

@@ -1,0 +1,218 @@
+"""Columns that the blocks of a grid share, which meet and keep what they have loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.schedulers.test_inner_persistent import inputs_of, layer_norm_backward, softmax_backward
+from tests.schedulers.test_outer_persistent import of_columns
+from tests.support import simulating
+from tests.support.launching import check_scheduled, random_inputs, values_of
+from tests.support.program import Program
+from warpsmith.codegen.cuda import cuda_text
+from warpsmith.ir.dtypes import DataType
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.reductions import Reduce
+from warpsmith.lower.passes import keep_turns
+from warpsmith.schedulers.outer_grid.applicability import refusal
+from warpsmith.schedulers.outer_grid.shapes import (
+    OuterGridParams,
+    Work,
+    fastest,
+    grid_of,
+    shapes,
+    time_us,
+)
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.apply import SPLITS
+from warpsmith.schedulers.select import refusals, select
+from warpsmith.targets.hopper import H200
+from warpsmith.targets.target import Target
+
+BF16, FLOAT = DataType.BFloat16, DataType.Float
+ELSEWHERE = (("outer_persistent", "columns are to be shared here"),)
+
+SMALL = OuterGridParams(
+    vector=4, unroll=2, block_x=2, block_y=16, blocks_per_sm=1, kept=2, even=False
+)
+
+
+def batch_norm() -> Program:
+    p = Program()
+    x = p.cast(p.input(BF16, (None,) * 3), FLOAT)
+    mean, m2, _ = p.welford(x, [0, 1])
+    over = [True, True, False]
+    scale = p.op("mul", p.op("rsqrt", m2), p.input(FLOAT, (None,)))
+    centred = p.op("sub", x, p.broadcast(mean, over))
+    p.output(p.cast(p.op("mul", centred, p.broadcast(scale, over)), BF16))
+    p.output(mean, m2)
+    return p
+
+
+def gradient() -> Program:
+    """Two inputs, two sums, and what is stored before they are there."""
+    p = Program()
+    x, dy = (p.input(FLOAT, (None, None)) for _ in range(2))
+    product = p.op("mul", x, dy)
+    sums = [p.reduce("sum", t, [0]) for t in (dy, product)]
+    first, second = (p.broadcast(t, [True, False]) for t in sums)
+    p.output(p.op("sub", p.op("sub", dy, first), p.op("mul", x, second)), product, *sums)
+    return p
+
+
+def check(
+    p: Program, shapes_: tuple[tuple[int, ...], ...], splits: int, kept: int = SMALL.kept
+) -> Kernel:
+    names = [tensor.name for tensor in p.fusion.input_tensors]
+    arrays = random_inputs(p.fusion, dict(zip(names, shapes_, strict=True)))
+    candidate = select(p.fusion, H200, refusals(p.fusion, H200, ELSEWHERE))
+    assert candidate.scheduler == "outer_grid"
+    problem = Problem(values=values_of(p.fusion, arrays), alignment={}, target=H200)
+    chosen, _ = candidate.choose(problem)
+    assert isinstance(chosen, OuterGridParams)
+    params = replace(SMALL, vectorized=chosen.vectorized if chosen.vector >= 4 else (), kept=kept)
+    if chosen.vector < 4:
+        params = replace(params, vector=1)
+    return check_scheduled(
+        candidate.scheduled(params),
+        p.fusion,
+        arrays,
+        launch_values={SPLITS: splits},
+        terms=int(np.prod(shapes_[0])),
+    )
+
+
+@pytest.mark.parametrize("kept", [0, 1, 9])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_turns_are_kept_or_read_again(splits: int, kept: int) -> None:
+    kernel = check(batch_norm(), ((3, 70, 24), (24,)), splits, kept=kept)
+    assert kernel.launch.together
+    assert any(buffer.name.endswith("_kept") for buffer in kernel.shared) == (kept > 0)
+
+
+@pytest.mark.parametrize("shape", [(1, 8), (31, 12), (97, 8), (200, 20), (67, 7)])
+def test_two_inputs_whose_sums_are_one_meeting(shape: tuple[int, int]) -> None:
+    """Fewer rows than a turn, whole turns, columns that blocks do not divide, and odd ones."""
+    kernel = check(gradient(), (shape, shape), 2)
+    assert sum(isinstance(each, Reduce) for each in kernel.body) == 1
+
+
+def test_what_is_needed_behind_the_meeting_alone_is_loaded_there() -> None:
+    p = Program()
+    x, added = (p.input(FLOAT, (None, None)) for _ in range(2))
+    total = p.broadcast(p.reduce("sum", x, [0]), [True, False])
+    p.output(p.op("add", p.op("mul", x, total), added))
+    kernel = check(p, ((97, 8), (97, 8)), 2)
+    assert [buffer.name[-5:] for buffer in kernel.shared if "kept" in buffer.name] == ["_kept"]
+
+
+def test_single_elements_are_loaded_again() -> None:
+    """Turns are kept in vectors alone."""
+    kernel = check(gradient(), ((67, 7), (67, 7)), 2)
+    assert not any(buffer.name.endswith("_kept") for buffer in kernel.shared)
+
+
+FAULTS = {
+    "a launch of any blocks": ("", ""),
+    "no wait": ("while (there < (unsigned)splits)", "if (false)"),
+    "an arrival that releases nothing": ("atom.acq_rel.gpu", "atom.relaxed.gpu"),
+    "a wait that acquires nothing": ("ld.acquire.gpu", "ld.relaxed.gpu"),
+    "parts that are written behind the arrival": (
+        "parts.write(values, split);\n    team.meet();",
+        "team.meet();",
+    ),
+    "others that do not wait for the first thread": (
+        "ws_grid_meet(semaphore + segment, splits);\n    team.meet();",
+        "ws_grid_meet(semaphore + segment, splits);",
+    ),
+    "a count that is left": ('"atom.relaxed.gpu.global.inc', '"atom.relaxed.gpu.global.max'),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_meeting_with_a_fault_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = FAULTS[fault]
+
+    def broken(kernel: Kernel, target: Target) -> str:
+        text = cuda_text(kernel, target)
+        start = text.index("ws_grid_meet(unsigned* counter")
+        assert old in text[start:]
+        return text[:start] + text[start:].replace(old, new, 1)
+
+    if old:
+        monkeypatch.setattr(simulating, "cuda_text", broken)
+    else:
+        monkeypatch.setattr("warpsmith.lower.build.blocks_meet", lambda body: False)
+    with pytest.raises(AssertionError, match="deadlock|race|uninitialized|is not 0 again"):
+        check(gradient(), ((97, 8), (97, 8)), 2)
+
+
+def test_a_turn_that_is_taken_for_whole_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All turns but the last are whole; the columns of the last block are not."""
+    monkeypatch.setattr(keep_turns, "_holds_before_the_last", lambda *given: True)
+    with pytest.raises(AssertionError):
+        check(gradient(), ((200, 20), (200, 20)), 2)
+
+
+@pytest.mark.parametrize("build", [layer_norm_backward, softmax_backward])
+def test_programs_of_rows_by_columns(build: Callable[[DataType], Program]) -> None:
+    p = of_columns(build, BF16)
+    why = refusal(p.fusion)
+    if "reduces what was reduced" in why or "reduce different" in why:
+        pytest.skip(why)
+    arrays = inputs_of(p, (24, 200))
+    candidate = select(p.fusion, H200, refusals(p.fusion, H200, ELSEWHERE))
+    params = replace(SMALL, kept=1)
+    scheduled = candidate.scheduled(replace(params, vectorized=()))
+    check_scheduled(scheduled, p.fusion, arrays, launch_values={SPLITS: 3}, terms=64 * 200)
+
+
+WORK = Work(length=18048, width=448, run=448, loaded=4, stored=2, widest=2, states=2, moments=False)
+"""Backward of batch norm of 282x448x8x8 in bfloat16."""
+
+
+def test_blocks_run_at_once_and_take_equal_turns() -> None:
+    for shape in shapes(WORK, 8, H200):
+        grid = grid_of(WORK, shape, H200)
+        assert 1 <= grid.blocks <= shape.blocks_per_sm * H200.sm_count
+        rows = shape.block_y * shape.unroll
+        assert (
+            grid.splits * grid.turns * rows >= WORK.length > grid.splits * (grid.turns - 1) * rows
+        )
+        turn = shape.block_x * shape.block_y * shape.vector * shape.unroll * WORK.loaded
+        assert shape.kept * turn < H200.family.limits.sm_shared // shape.blocks_per_sm
+
+
+def test_a_fit_is_held_to_times() -> None:
+    """Microseconds of one H200 (2026-11-26): of the shape that is chosen, and of narrow pieces."""
+    found = fastest(WORK, 8, H200)
+    assert found is not None
+    us, shape = found
+    assert (shape.block_x, shape.block_y, shape.unroll, shape.kept) == (8, 64, 4, 3)
+    assert us == pytest.approx(22.8, rel=0.15)
+    wide = Work(
+        length=56800, width=352, run=352, loaded=4, stored=2, widest=2, states=2, moments=False
+    )
+    narrow = OuterGridParams(
+        vector=8, unroll=2, block_x=11, block_y=32, blocks_per_sm=1, kept=9, even=True
+    )
+    assert time_us(wide, narrow, H200) == pytest.approx(79.0, rel=0.2)
+    best = fastest(wide, 8, H200)
+    assert best is not None
+    assert best[1] != narrow
+
+
+def test_columns_that_no_blocks_share_are_refused() -> None:
+    assert fastest(replace(WORK, width=10**7), 8, H200) is None
+
+
+def test_reductions_of_what_was_reduced_are_refused() -> None:
+    p = Program()
+    x = p.input(FLOAT, (None, None))
+    first = p.broadcast(p.reduce("max", x, [0]), [True, False])
+    p.output(p.reduce("sum", p.op("exp", p.op("sub", x, first)), [0]))
+    assert "reduces what was reduced before" in refusal(p.fusion)

@@ -1,0 +1,20 @@
+"""When the blocks of a grid may keep columns that they reduce."""
+
+from __future__ import annotations
+
+from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.program import Program
+from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
+from warpsmith.schedulers.rows.applicability import columns_refusal
+
+
+def refusal(fusion: Program) -> str:
+    """Why the scheduler cannot take the fusion; empty when it can. Its blocks meet once."""
+    if reason := columns_refusal(fusion):
+        return reason
+    after = after_reduction(fusion)
+    for tensor in reductions(fusion):
+        assert tensor.definition is not None
+        if any(source in after for source in tensor_inputs(tensor.definition)):
+            return f"{tensor.name} reduces what was reduced before"
+    return ""

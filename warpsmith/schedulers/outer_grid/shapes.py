@@ -1,0 +1,204 @@
+"""Shapes of grids whose blocks keep columns: which there are, what they keep, their time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from warpsmith.schedulers.outer_persistent.shapes import SECTOR_BYTES
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
+
+WIDEST_BYTES = 512
+"""Of a row that a block reads, at most."""
+
+BLOCKS = ((512, 1, 4), (512, 1, 2), (256, 2, 4), (256, 2, 2))
+"""Threads of a block, blocks of a multiprocessor, accesses of a thread in a turn. With eight of
+them kernels spill, and 1024 threads have too few registers; 256 threads alone are a fifth slower.
+"""
+
+RESERVED = 1024
+"""Bytes of shared memory that are left beside turns and what is reduced."""
+
+LINE_BYTES, FLOAT_BYTES = 128, 4
+
+MEMORY_SHARE, LINES_POWER = 0.8, 0.39
+"""Of the memory's rate, what blocks reach that read and write whole lines; and the power of the
+share of its lines that a block wants by which others are slower. As the constants below, fitted to
+76 times of norms of 2 to 170 MB: 5 % off (root mean square; one H200, 2026-11-26)."""
+
+FLIGHT_BYTES, FLIGHT_POWER = 32768, 0.22
+"""Bytes of a turn on a multiprocessor below which its loads are slower, and by which power."""
+
+FIXED_US = 7.6
+"""What a launch, the first loads, a meeting and the last stores take."""
+
+MOMENTS_US, LANES_US = 0.86, 0.44
+"""What means and variances take besides; and that for the square of the exchanges between lanes of
+a warp, by which these join their triples."""
+
+GAIN = 0.95
+"""Blocks of a grid keep columns where that makes the predicted time shorter than this share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OuterGridParams:
+    """A schedule whose columns stay with the blocks of a grid.
+
+    Attributes:
+        vector: adjacent columns per thread and access.
+        unroll: accesses of a thread and input in a turn, one below the other.
+        block_x: threads side by side.
+        block_y: threads one below the other.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        kept: turns that a block keeps in shared memory, besides the last one in registers.
+        even: the blocks' columns are exactly all that there are.
+        vectorized: names of the global tensors accessed in vectors.
+    """
+
+    vector: int
+    unroll: int
+    block_x: int
+    block_y: int
+    blocks_per_sm: int
+    kept: int
+    even: bool
+    vectorized: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Sizes of a call, and bytes.
+
+    Attributes:
+        length: elements of a column.
+        width: columns.
+        run: columns that lie side by side.
+        loaded: bytes of inputs of full size, for each element.
+        stored: bytes of outputs of full size, for each element.
+        widest: bytes of the widest such element.
+        states: floats that are reduced of each column.
+        moments: means and variances are among them.
+    """
+
+    length: int
+    width: int
+    run: int
+    loaded: int
+    stored: int
+    widest: int
+    states: int
+    moments: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The blocks of a shape in a call.
+
+    Attributes:
+        groups: of blocks that share columns.
+        splits: blocks of a group.
+        turns: of a block, the last one counted.
+    """
+
+    groups: int
+    splits: int
+    turns: int
+
+    @property
+    def blocks(self) -> int:
+        return self.groups * self.splits
+
+
+def grid_of(work: Work, params: OuterGridParams, target: Target) -> Grid:
+    """As many blocks as run at once, in equal groups, with a turn each at least."""
+    groups = -(-work.width // (params.block_x * params.vector))
+    passes = -(-work.length // (params.block_y * params.unroll))
+    most = target.sm_count * params.blocks_per_sm // groups
+    share = -(-passes // max(1, min(most, passes)))
+    return Grid(groups, -(-passes // share), share)
+
+
+def fastest(work: Work, vector: int, target: Target) -> tuple[float, OuterGridParams] | None:
+    """The shape that takes the least time, of equal ones the first, and that time; None where no
+    blocks that run at once can share the columns.
+    """
+    known = ((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
+    return min(known, key=lambda each: each[0], default=None)
+
+
+def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]:
+    """Those whose blocks run at once, with all the shared memory that there is."""
+    limits = target.family.limits
+    vectors = -(-work.run // vector)
+    for block_x in _widths(vectors, vector * work.widest):
+        groups = -(-work.width // (block_x * vector))
+        for threads, blocks_per_sm, unroll in BLOCKS:
+            block_y = _height(threads, block_x)
+            if not block_y or groups > target.sm_count * blocks_per_sm:
+                continue
+            scratch = block_x * block_y * vector * FLOAT_BYTES * work.states
+            if block_x & (block_x - 1) == 0:
+                scratch //= max(1, WARP // block_x)
+            whole = limits.sm_shared // blocks_per_sm - limits.shared_taken
+            room = min(limits.block_shared, whole) - scratch - RESERVED
+            turn = block_x * block_y * vector * unroll * work.loaded
+            yield OuterGridParams(
+                vector=vector,
+                unroll=unroll,
+                block_x=block_x,
+                block_y=block_y,
+                blocks_per_sm=blocks_per_sm,
+                kept=max(0, room // turn),
+                even=work.run % (block_x * vector) == 0,
+            )
+
+
+def _widths(vectors: int, access: int) -> Iterator[int]:
+    """Threads side by side: powers of two, and what divides the columns' vectors."""
+    least, most = max(1, SECTOR_BYTES // access), max(1, WIDEST_BYTES // access)
+    for lanes in range(min(least, vectors), min(most, vectors) + 1):
+        if vectors % lanes == 0 or lanes & (lanes - 1) == 0:
+            yield lanes
+
+
+def _height(threads: int, block_x: int) -> int:
+    """Threads one below the other: whole warps."""
+    height = threads // block_x
+    return height - height % (WARP // math.gcd(WARP, block_x))
+
+
+def time_us(work: Work, params: OuterGridParams, target: Target) -> float:
+    """Predicted time, launch included: bytes over the rate of lines so full and turns so large, and
+    what blocks exchange.
+    """
+    grid = grid_of(work, params, target)
+    wide, rows = params.block_x * params.vector, params.block_y * params.unroll
+    covered = grid.blocks * grid.turns * rows * wide
+    loaded = covered * work.loaded
+    kept = grid.blocks * min(grid.turns, params.kept + 1) * rows * wide * work.loaded
+    moved = loaded + max(0, loaded - kept) + work.length * work.width * work.stored
+    busy = min(1.0, grid.blocks / (params.blocks_per_sm * target.sm_count))
+    flight = rows * wide * work.loaded * params.blocks_per_sm * busy
+    slow: float = min(1.0, flight / FLIGHT_BYTES) ** FLIGHT_POWER
+    rate: float = MEMORY_SHARE * target.rates.memory * busy * slow * _whole(work, wide) ** LINES_POWER
+    exchanged = grid.splits * work.states * FLOAT_BYTES * wide * grid.blocks
+    return FIXED_US + _joins(work, params) + moved / rate + exchanged / target.rates.l2
+
+
+def _joins(work: Work, params: OuterGridParams) -> float:
+    """Microseconds of joining triples, where moments are reduced."""
+    if not work.moments:
+        return 0.0
+    narrow = params.block_x < WARP and params.block_x & (params.block_x - 1) == 0
+    return MOMENTS_US + LANES_US * (math.log2(WARP / params.block_x) ** 2 if narrow else 0)
+
+
+def _whole(work: Work, wide: int) -> float:
+    """Of the lines that a block reads, the share that it wants."""
+    piece, row = wide * work.widest, work.run * work.widest
+    if piece >= row:
+        return 1.0
+    at_odds = 1 - math.gcd(LINE_BYTES, piece, row) / LINE_BYTES
+    return piece / (piece + LINE_BYTES * at_odds)
