@@ -25,6 +25,7 @@ from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.candidate import Candidate, Params
+from warpsmith.schedulers.plainer import without_vectors
 from warpsmith.schedulers.problem import Problem
 
 MOST_REFUSED = 8
@@ -211,7 +212,7 @@ class PlannedSegment:
     ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
         """The kernel of these parameters, or that without vectors where a call allows none."""
         assert self.candidate is not None
-        plain = self.candidate.plain(params)
+        plain = without_vectors(params)
         try:
             return self._fitting(params, launch_values, problem, index_type, knobs)
         except (ArgumentError, ScheduleError):  # of vectors: no other demand is a candidate's

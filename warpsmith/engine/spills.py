@@ -12,7 +12,8 @@ from warpsmith.engine.emitted import cause
 from warpsmith.engine.once import Once
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.turns import begun_beside, cores, given_up, held
-from warpsmith.schedulers.candidate import Candidate, Params, without_full_passes
+from warpsmith.schedulers.candidate import Candidate, Params
+from warpsmith.schedulers.plainer import without_full_passes
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.target import Target
 

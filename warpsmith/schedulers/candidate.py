@@ -59,12 +59,12 @@ from warpsmith.schedulers.scan import heuristic as scan_heuristic
 from warpsmith.schedulers.scan.heuristic import ScanParams
 from warpsmith.targets.target import Target
 
+ColumnParams = OuterPersistentParams | OuterGridParams
 Params = (
     PointwiseParams
     | ReductionParams
     | RowParams
-    | OuterPersistentParams
-    | OuterGridParams
+    | ColumnParams
     | PartsParams
     | MatmulParams
     | MatmulByThreadsParams
@@ -72,31 +72,8 @@ Params = (
 )
 
 
-VECTORS = (
-    PointwiseParams
-    | ReductionParams
-    | RowParams
-    | OuterPersistentParams
-    | OuterGridParams
-    | PartsParams
-)
+VECTORS = PointwiseParams | ReductionParams | RowParams | ColumnParams | PartsParams
 """Parameters of schedules whose innermost loop is a vector of one width."""
-
-
-def without_full_passes(params: Params) -> Params:
-    """The parameters with predicates on all passes over a row that threads load themselves. Loads
-    then stand in one row, and are all under way at once; that is faster, unless it spills, or
-    several inputs are loaded: then the compiler has too few predicates, and loads wait for uses.
-    """
-    if isinstance(params, PartsParams | OuterPersistentParams) and params.masked:
-        return params
-    if isinstance(params, PartsParams):
-        return replace(params, full=0, full_outer=0)
-    if isinstance(params, RowParams) and params.across:
-        return params
-    if isinstance(params, RowParams | OuterPersistentParams):
-        return replace(params, full=0)
-    return params
 
 
 Refusal = Callable[[Program, Target], str]
@@ -130,6 +107,17 @@ ROW_SCHEDULERS = ("inner_persistent", "inner_outer")
 
 PERSISTENT = (*ROW_SCHEDULERS, "outer_persistent", "parts")
 """Those that keep in registers what they reduce."""
+
+
+NO_RING = {
+    "matmul": "",
+    "matmul_by_threads": "",
+    "scan": "a scan waits for what comes before, and loads when it has it",
+    "outer_persistent": "a block has its columns once, and its threads load them at once",
+    "outer_grid": "what a block has loaded it keeps",
+    "parts": "a block has its rows once, and its threads load them at once",
+}
+"""By name, why kernels of a scheduler load nothing ahead; empty where theirs do in any case."""
 
 
 @dataclass(frozen=True)
@@ -252,20 +240,6 @@ class Candidate:
                 return {reduction_apply.SPLITS: splits}
         return {}
 
-    def plain(self, params: Params) -> Params | None:
-        """The same schedule without vectors; None where it has none, or is nothing without them."""
-        if isinstance(params, PointwiseParams) and (params.vector > 1 or params.ring):
-            flat = replace(params, transposed=None, ring=0, width=0, unroll=1)
-            return replace(flat, vector=1, vectorized=())
-        if isinstance(params, ReductionParams) and params.vector > 1 and not params.ring:
-            return replace(params, vector=1, vectorized=())
-        if isinstance(params, ScanParams) and params.vectorized:
-            return replace(params, vectorized=())
-        if isinstance(params, MatmulByThreadsParams) and params.vectorized:
-            first, second = (replace(each, vector=1) for each in params.reads)
-            return replace(params, reads=(first, second), vectorized=())
-        return None
-
     def predicted(self, problem: Problem) -> tuple[tuple[str, float], ...]:
         """The strategies that were compared, with the microseconds that each is predicted to take:
         for as many rows as the model chooses by, which stand for those of the call.
@@ -317,18 +291,10 @@ class Candidate:
         """Why loads do not run ahead through shared memory; empty where they do."""
         if self.scheduler == "pointwise":
             return pointwise_heuristic.no_ring(self.fusion, self.domains, self.caches, problem)
-        if self.scheduler in ("matmul", "matmul_by_threads"):
-            return ""
-        if self.scheduler == "scan":
-            return "a scan waits for what comes before, and loads when it has it"
         if self.scheduler in ROW_SCHEDULERS:
             return row_strategy.no_ring(self._rows, problem)
-        if self.scheduler == "outer_persistent":
-            return "a block has its columns once, and its threads load them at once"
-        if self.scheduler == "outer_grid":
-            return "what a block has loaded it keeps"
-        if self.scheduler == "parts":
-            return "a block has its rows once, and its threads load them at once"
+        if self.scheduler in NO_RING:
+            return NO_RING[self.scheduler]
         return reduction_heuristic.ring_refusal(self.fusion, self.domains, self.caches, problem)
 
     def elements(self, params: Params) -> int:
