@@ -46,6 +46,11 @@ NARROW_THREADS = 960
 """Threads of a multiprocessor, where blocks of a cluster have narrower accesses still: each has an
 address and a predicate of its own, for which the count of registers has no room."""
 
+MOST_NARROW = 6
+"""Narrow accesses of a thread to a row up to which they may be better than vectors that go across
+the begins and ends of rows. With more than 13, softmaxes of single elements reached 36 to 54 % of
+the ceiling, norms 39 to 78 (docs/lessons/odd_rows.md)."""
+
 MOST_SINGLES = 8
 """Accesses of a thread to short rows that are read element by element: each has a predicate and an
 address, and each row its results."""
@@ -74,7 +79,9 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
         widest, across = vector_across(rows, problem), list[RowParams]()
         if vector < widest and not unfit_across(rows, problem):
             across = [each for cluster in clusters for each in ways(widest, cluster, across=True)]
-        return across + _in_fewest(ways(vector, cluster) for cluster in clusters)
+        narrow = _in_fewest(ways(vector, cluster) for cluster in clusters)
+        few = [params for params in narrow if params.unroll <= MOST_NARROW]
+        return across + few if across else narrow
     found = [params for cluster in clusters for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, clusters[-1]) or found
