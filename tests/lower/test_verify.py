@@ -218,10 +218,12 @@ def test_a_careless_pass_is_named_with_the_rule(fault: str, thorough: bool) -> N
 
 
 def test_a_pass_that_ends_nothing_is_named() -> None:
+    passes = without("lower_pipelines")
+    end = 1 + [each.name for each in passes].index("order")
     with pytest.raises(
         InternalError, match=r"WS1201.*`lower_pipelines`: Drain is left of .*, at `drain T3`, and 1"
     ):
-        verified(without("lower_pipelines")[:5])
+        verified(passes[:end])
 
 
 def test_a_pass_that_fails_on_what_another_one_broke_is_not_to_blame() -> None:
