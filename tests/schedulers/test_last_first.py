@@ -25,7 +25,9 @@ def test_the_second_kernel_counts_down_and_is_right() -> None:
     assert "last_first=True" in made.explain()
     with knobs.scope(device="sim"):
         found = np.asarray(fused(x))
-    np.testing.assert_allclose(found, x - x.astype(np.float64).mean(1, keepdims=True), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        found, x - x.astype(np.float64).mean(1, keepdims=True), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_kernel_alone_counts_up() -> None:

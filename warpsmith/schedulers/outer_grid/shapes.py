@@ -182,7 +182,9 @@ def time_us(work: Work, params: OuterGridParams, target: Target) -> float:
     busy = min(1.0, grid.blocks / (params.blocks_per_sm * target.sm_count))
     flight = rows * wide * work.loaded * params.blocks_per_sm * busy
     slow: float = min(1.0, flight / FLIGHT_BYTES) ** FLIGHT_POWER
-    rate: float = MEMORY_SHARE * target.rates.memory * busy * slow * _whole(work, wide) ** LINES_POWER
+    rate: float = (
+        MEMORY_SHARE * target.rates.memory * busy * slow * _whole(work, wide) ** LINES_POWER
+    )
     exchanged = grid.splits * work.states * FLOAT_BYTES * wide * grid.blocks
     return FIXED_US + _joins(work, params) + moved / rate + exchanged / target.rates.l2
 
