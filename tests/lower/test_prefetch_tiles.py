@@ -51,6 +51,7 @@ def kernel_with(behind: str = "prefetch_tiles", **given: Any) -> Kernel:
         "splits": 1,
         "cluster": (1, 1),
         "ping_pong": 0,
+        "stream": False,
         "group": 2,
         "chunk": 32,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.few(4)
 @pytest.mark.parametrize("columns", [columns for _, columns in candidates.TILES])
 def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    tile, chunk = (128, columns, 64), 32 if columns % 64 else 64
+    tile, chunk = (128, columns, 64), gcd(columns, 64)
     number = Room(tile[:2], H200.family.limits).stages(chunk)
     with_params(monkeypatch, tile=tile, stages=number, chunk=chunk, blocks=2)
     x, weight = operands(200, 264, 136, seed=7)
@@ -202,7 +203,8 @@ def with_params(monkeypatch: pytest.MonkeyPatch, **params: object) -> None:
     is said here.
     """
     chosen = heuristic.choose
-    given: Any = {"splits": 1, "parts": 1, "ping_pong": 0, "cluster": (1, 1), **params}
+    given: Any = {"splits": 1, "parts": 1, "ping_pong": 0, "cluster": (1, 1), "stream": False}
+    given |= params
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given))
 
 

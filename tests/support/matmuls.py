@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 import ml_dtypes
@@ -53,11 +54,12 @@ def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: A
     """Parameters with a tile, groups in turn or none, and all stages that there is room for."""
     given = {
         "tile": (*tile, params.tile[2]),
-        "chunk": min(params.chunk, 32 if tile[1] % 64 else 64),
+        "chunk": min(params.chunk, gcd(tile[1], 64)),
         "stages": Room(tile, SM90A.limits, places=turns or 1).stages(64),
         "cluster": (1, 1),
         "splits": 1,
         "ping_pong": turns,
+        "stream": False,
     }
     return replace(params, **{**given, **also})
 

@@ -10,8 +10,8 @@ from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
-from warpsmith.ir.scalar import Expr
+from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelType
+from warpsmith.ir.scalar import Const, Expr
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordBatch, WelfordStep
@@ -129,12 +129,16 @@ class ReductionText:
         state = self.carries(reduce.carry)
         kind = state.kind
         name, packed, unpacked = self._packed(state, reduce.buffers, reduce.index)
+        own = reduce.last is not None and _is_whole(reduce) and state.members == ("",)
+        if own:
+            name = reduce.buffers[0].name
         template = f"{state.join}, {reduce.elements}, " + ", ".join(
             "true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES
         )
         scratch = f"({kind}*){self._scratch(reduce, team)}"
         who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
-        lines = [f"{kind} {name}[{reduce.elements}];", *each_lane(reduce.elements, packed)]
+        lines = [] if own else [f"{kind} {name}[{reduce.elements}];"]
+        lines += [] if own else each_lane(reduce.elements, packed)
         if reduce.lanes:
             if reduce.grid_axes:
                 raise InternalError(f"{name} is reduced by lanes over the grid")
@@ -146,7 +150,7 @@ class ReductionText:
             lines.append(f"ws_block_reduce<{template}{said}>({name}, {scratch}, {who});")
         if reduce.grid_axes:
             lines.append(self._across_blocks(reduce, team, template, name, kind, scratch, who))
-        lines += each_lane(reduce.elements, unpacked)
+        lines += [] if own else each_lane(reduce.elements, unpacked)
         flag = [f"bool {reduce.last.name};"] if reduce.last is not None else []
         return [*flag, *block(lines)]
 
@@ -246,14 +250,24 @@ class ReductionText:
         assert reduce.workspace is not None
         assert reduce.semaphore is not None
         self._value.pieces.add("grid_meeting" if reduce.meets else "grid_reduce")
-        split, splits = self._linear(reduce.grid_axes)
-        segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
-        if team.group:
-            segment = f"{segment} * {team.groups} + {team.group}"
+        if reduce.shared is not None:
+            if team.group:
+                raise InternalError(
+                    f"{name} is of groups that take turns, and of blocks that share"
+                )
+            of = reduce.shared
+            asked = of.number, of.count, of.place, of.segment
+            split, splits, place, segment = map(self._value, asked)
+        else:
+            split, splits = self._linear(reduce.grid_axes)
+            segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
+            if team.group:
+                segment = f"{segment} * {team.groups} + {team.group}"
+            place = f"({segment}) * {splits}"
         return (
             f"{told}{called}<{template}>({name}, "
             f"({kind}*){reduce.workspace.name}, (unsigned*){reduce.semaphore.name}, {scratch}, "
-            f"{split}, {splits}, {segment}, {who});"
+            f"{split}, {splits}, {place}, {segment}, {who});"
         )
 
     def _linear(self, axes: tuple[ParallelType, ...]) -> tuple[str, str]:
@@ -271,3 +285,11 @@ class ReductionText:
             )
         count = " * ".join(f"gridDim.{axis.name[-1]}" for axis in used)
         return f"(int)({index})", f"(int)({count})"
+
+
+def _is_whole(reduce: Reduce) -> bool:
+    """Whether a reduction is of one whole array of registers, which need not be packed."""
+    (buffer, *others) = reduce.buffers
+    local = buffer.memory is MemoryType.local and not (buffer.packed or others)
+    local = local and reduce.elements > 1  # one alone is no array
+    return local and reduce.index == integers.ZERO and buffer.size == Const(reduce.elements)

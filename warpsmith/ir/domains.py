@@ -37,7 +37,9 @@ class ParallelType(Enum):
     block_y = "threadIdx.y"
     block_z = "threadIdx.z"
     cluster_x = "cluster.x"
+    part = "part"
     dynamic = "dynamic"
+    stream_k = "stream_k"
     vectorize = "vectorize"
     unroll = "unroll"
     unswitch = "unswitch"
@@ -56,8 +58,17 @@ class ParallelType(Enum):
 
     @property
     def is_of_blocks(self) -> bool:
-        """True for grid and cluster axes: all threads of a block have one index."""
-        return self.is_grid or self is ParallelType.cluster_x
+        """True for grid and cluster axes, and parts of a sum that blocks have: all threads of a
+        block have one index.
+        """
+        return self.is_grid or self in (ParallelType.cluster_x, ParallelType.part)
+
+    @property
+    def is_dealt(self) -> bool:
+        """True where an iteration is not for the blocks that its number says, but for those to
+        which it is handed, or which share it.
+        """
+        return self in (ParallelType.dynamic, ParallelType.stream_k)
 
     @property
     def is_thread(self) -> bool:

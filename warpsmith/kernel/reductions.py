@@ -87,6 +87,25 @@ class WelfordStep(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Sharing(Declared):
+    """Which blocks have parts of one result, of those that share some of them.
+
+    Attributes:
+        number: of this block among these.
+        count: of them; where it is one, nobody else is met.
+        place: in the workspace, of the part of the first; the others' follow it.
+        segment: number of the result.
+    """
+
+    words = "part {number} of {count}"
+
+    number: Expr = field(metadata=expression())
+    count: Expr = field(metadata=expression())
+    place: Expr = field(metadata=expression())
+    segment: Expr = field(metadata=expression())
+
+
+@dataclass(frozen=True, slots=True)
 class Reduce(Statement, orders=Orders.PART):
     """Join states of every thread across the block, and across the grid if asked.
 
@@ -106,12 +125,13 @@ class Reduce(Statement, orders=Orders.PART):
         kept: buffers of what this block keeps, where each of the cluster keeps a share of the
             results: of `elements`, as many as there are blocks, those that come by its rank.
         kept_index: first element of these.
+        shared: who else has parts, where that is no axis of the grid.
     """
 
     collective: ClassVar[bool] = True
     words = (
         "reduce {carry.name} {buffers!s} x{elements} over {over}{first:, for the first}"
-        "{kept:, a share to %}"
+        "{kept:, a share to %}{shared:, %}"
     )
 
     carry: Carry = field(metadata=plain())
@@ -130,6 +150,7 @@ class Reduce(Statement, orders=Orders.PART):
     fresh: Expr | None = field(default=None, metadata=expression())
     kept: tuple[Buffer, ...] = field(default=(), metadata=writes("kept_index", "share"))
     kept_index: Expr = field(default=integers.ZERO, metadata=expression())
+    shared: Sharing | None = field(default=None, metadata=nested())
 
     @property
     def meets(self) -> bool:

@@ -119,6 +119,26 @@ def map_places(holder: _D, new: Callable[[Buffer, Expr], Expr]) -> _D:
     return _changed(holder, changes)
 
 
+def map_buffers(holder: _D, new: Callable[[Buffer], Buffer]) -> _D:
+    """A statement, and all inside it, with `new` of each buffer that it touches or keeps, and of
+    those in its expressions.
+    """
+
+    def change(value: Any) -> Any:
+        if isinstance(value, Buffer):
+            return new(value)
+        if isinstance(value, Element):
+            return Element(new(value.buffer), change(value.index))
+        if isinstance(value, Apply) and any(isinstance(node, Element) for node in value.walk()):
+            return Apply(value.op, tuple(map(change, value.args)), value.dtype)
+        return map_buffers(value, new) if isinstance(value, Declared) else value
+
+    form = holder.form
+    names = {*form.scalars, *form.nested, *form.kept, *(name for name, _ in form.memory)}
+    names |= {"body"} if form.has_body else set()
+    return _changed(holder, {name: _mapped(getattr(holder, name), change) for name in names})
+
+
 def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     """A field's value with `change` of what it holds; the same where that is."""
     if not isinstance(value, tuple):

@@ -224,9 +224,9 @@ class Access:
                 yield axis
 
     def _own_index(self, kind: ParallelType) -> Expr | None:
-        """This thread's, or its block's; where tiles are handed out, that of the tile's block."""
+        """This thread's, or its block's; where tiles are dealt, that of the tile's block."""
         loops = self.output.loop
-        if kind.is_of_blocks and loops and loops[0].parallel is ParallelType.dynamic:
+        if kind.is_of_blocks and loops and loops[0].parallel.is_dealt:
             own = next((axis for axis in loops if axis.parallel is kind), None)
             return None if own is None else self.index(self._domains.group(own))
         return self._threads.symbols.get(kind)

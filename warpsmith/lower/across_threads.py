@@ -8,15 +8,31 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, IterDomain, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Reduction, Scan
+from warpsmith.ir.exprs import Matmul, Reduction, Scan
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.kernel.nodes import Buffer, Declare, For, Statement, Store
-from warpsmith.kernel.reductions import Reduce
+from warpsmith.kernel.reductions import Reduce, Sharing
 from warpsmith.kernel.scratch import groups_reduce_scratch, state_room
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import CLUSTER
+
+PART = ParallelType.part
+
+
+def _adds_fragments(operation: Reduction | Scan) -> bool:
+    """Whether blocks add up what tensor cores made of operands in shared memory, element by
+    element: those past the ends of the result are 0, and meet no others.
+    """
+    apart = all(a.parallel.is_of_blocks for a in operation.outputs[0].loop if a.is_reduction)
+    made = (s.definition if isinstance(s, TensorView) else None for s in operation.sources)
+    return apart and all(
+        all(t.memory is MemoryType.shared for t in each.operands)
+        if isinstance(each, Matmul)
+        else isinstance(each, Reduction) and _adds_fragments(each)
+        for each in made
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +75,8 @@ class AcrossThreads:
                 remedy="rfactor the loop axes first",
             )
         in_loop = any(isinstance(i, Symbol) and not self._is_thread(i) for i in indices)
-        if in_loop and any(kind.is_grid for kind in kinds):
+        in_tiles = self._buffers.threads.stream is not None and PART in kinds
+        if in_loop and not in_tiles and any(kind.is_grid for kind in kinds):
             raise ScheduleError(
                 f"{output.name} is reduced over the grid inside a loop, but its blocks can meet "
                 "once only",
@@ -152,7 +169,9 @@ class AcrossThreads:
                 loops.append(Symbol(f"e{position}", extent=extent))
                 opened.append(loops[-1])
         access = self._buffers.access(operation, opened)
-        condition = self._predicates.predicate(access, operation, always=True)
+        condition: Expr = integers.TRUE
+        if not _adds_fragments(operation):
+            condition = self._predicates.predicate(access, operation, always=True)
         body: list[Statement] = []
         given = shares.buffers if shares else tuple(map(self._buffers.buffer, operation.outputs))
         for buffer, (target, source, start) in zip(given, self._shares(operation), strict=True):
@@ -188,7 +207,7 @@ class AcrossThreads:
         carry = operation.carry
         unit, parts = state_room(carry)
         block = tuple(kind for kind in BLOCK_TYPES if kind in kinds)
-        grid = tuple(kind for kind in GRID_TYPES if kind in kinds)
+        grid = tuple(kind for kind in (*GRID_TYPES, PART) if kind in kinds)
         if grid and CLUSTER in kinds:
             raise ScheduleError(
                 f"{output.name} is reduced over the grid and over the blocks of a cluster at once",
@@ -221,6 +240,7 @@ class AcrossThreads:
                     kept_index=index,
                 )
             return Reduce(carry, buffers, index, elements, block, scratch, blocks=blocks)
+        shared = self._sharing() if PART in grid else None
         splits = integers.mul(*(self._buffers.threads.extents[t] for t in grid))
         segments = integers.mul(
             *(
@@ -258,7 +278,17 @@ class AcrossThreads:
         for out in operation.outputs:
             self._predicates.last[out] = (*self._predicates.last.get(out, ()), (last, grid))
         return Reduce(
-            carry, buffers, index, elements, block, scratch, grid, last, workspace, semaphore
+            carry,
+            buffers,
+            index,
+            elements,
+            block,
+            scratch,
+            grid,
+            last,
+            workspace,
+            semaphore,
+            shared=shared,
         )
 
     def _check_meeting(self, output: TensorView) -> None:
@@ -272,6 +302,15 @@ class AcrossThreads:
                 code="WS0266",
                 remedy="keep that axis within a block, or use a second kernel",
             )
+
+    def _sharing(self) -> Sharing:
+        """Which blocks have parts of the sums of a tile."""
+        threads = self._buffers.threads
+        assert threads.stream is not None, "`stream_k` found a loop that is bound to part"
+        block, rank = (
+            threads.symbols.get(kind, integers.ZERO) for kind in (GRID_TYPES[0], CLUSTER)
+        )
+        return threads.stream.sharing_of(block, rank)
 
     def _check_apart(self, output: TensorView, kinds: list[ParallelType]) -> None:
         """Groups that take turns meet in no loop: not all need come to each of its iterations."""

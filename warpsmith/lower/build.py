@@ -24,6 +24,7 @@ from warpsmith.lower.meetings import check_no_meeting
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.specialize import branches
+from warpsmith.lower.stream_k import stream_k
 from warpsmith.lower.threads import find_threads
 from warpsmith.lower.tile_scheduler import handed_out
 from warpsmith.lower.vectors import Vectorizer
@@ -43,6 +44,7 @@ def build(
     roles = Roles(fusion)
     order = block_order(fusion.operations, domains)
     threads = find_threads(fusion.operations, domains, order)
+    threads = replace(threads, stream=stream_k(fusion.operations, domains))
     vectors = Vectorizer(fusion.divisors, parameter_names(fusion))
     buffers = Buffers(fusion, domains, threads, tma_alignment, roles)
     body: tuple[Statement, ...]

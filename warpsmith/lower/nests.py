@@ -22,6 +22,7 @@ from warpsmith.lower.channels import Channels
 from warpsmith.lower.emit import Emitter
 from warpsmith.lower.grouping import APART, Siblings, grouped
 from warpsmith.lower.skips import Skips
+from warpsmith.lower.stream_k import StreamK
 from warpsmith.lower.threads import Threads
 from warpsmith.lower.tile_scheduler import HandedOut
 from warpsmith.lower.tiles import share_less
@@ -61,7 +62,7 @@ class Nests:
         self._prefix = prefix
         self._loops = 0
         self._handed = handed
-        self._block: Expr | None = None  # of the tile that is handed out
+        self._block: Expr | None = None  # of the tile that is dealt
 
     def build(self, operations: Sequence[Operation]) -> tuple[Statement, ...]:
         """The loops and statements of operations, given in definition order."""
@@ -133,6 +134,8 @@ class Nests:
         axes = [op.outputs[0].loop[depth] for op in nest]
         if self._handed is not None and axes[0].parallel is ParallelType.dynamic:
             return self._over_tiles(nest, depth, opened, self._handed)
+        if self._threads.stream is not None and axes[0].parallel is ParallelType.stream_k:
+            return self._over_shared(nest, depth, opened, self._threads.stream)
         if all(self._skips_loop(op, a, depth) for op, a in zip(nest, axes, strict=True)):
             return self._inside(nest, depth, opened, integers.ZERO)
         parallel = self._parallel_type(nest, axes, depth)
@@ -146,6 +149,8 @@ class Nests:
         symbol = Symbol(f"{self._prefix}{self._loops}", extent=extent)
         self._loops += 1
         index, counted = self._counted(nest, depth, symbol, extent)
+        if self._threads.stream is not None and self._is_inside_part(first, depth):
+            symbol, extent, index = self._threads.stream.steps_of(symbol.name)
         body = [*counted, *self._inside(nest, depth, opened, index)]
         turns = tuple(name for op in nest for name in self._leaves.turns(op, depth))
         numbers = self._channels is not None and any(self._channels.keeps(op, depth) for op in nest)
@@ -191,6 +196,26 @@ class Nests:
         body = self._inside(nest, depth, indices, index)
         self._block = None
         return [handed.over(turn, tile, body)]
+
+    def _over_shared(
+        self,
+        nest: list[Operation],
+        depth: int,
+        indices: dict[Operation, list[Expr]],
+        stream: StreamK,
+    ) -> list[Statement]:
+        extent = self._domains.extent_of(nest[0].outputs[0].loop[depth])
+        turn = Symbol(f"{self._prefix}{self._loops}", low=0, extent=extent)
+        self._loops += 1
+        index, self._block = stream.places(stream.tile)
+        body = self._inside(nest, depth, indices, index)
+        self._block = None
+        return [stream.over(turn, self._threads.symbols[ParallelType.grid_x], body)]
+
+    def _is_inside_part(self, operation: Operation, depth: int) -> bool:
+        """Whether a loop is the one over steps of which each block has some."""
+        loops = operation.outputs[0].loop
+        return depth > 0 and loops[depth - 1].parallel is ParallelType.part
 
     def _in_registers(self, nest: list[Operation], depth: int) -> bool:
         """Whether the loop's index addresses registers, which have no address when it runs."""

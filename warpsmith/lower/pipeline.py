@@ -54,6 +54,7 @@ from warpsmith.lower.passes.pack_operands import pack_operands
 from warpsmith.lower.passes.peel_ends import peel_ends
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
+from warpsmith.lower.passes.reduce_in_place import reduce_in_place
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
@@ -108,6 +109,11 @@ PASSES = (
         "end_loops",
         _always(end_loops),
         "before anything is ordered in them",
+    ),
+    Pass(
+        "reduce_in_place",
+        _always(reduce_in_place),
+        "before the order of accesses, of which it leaves fewer",
     ),
     Pass(
         "join_reductions",

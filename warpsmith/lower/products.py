@@ -10,6 +10,7 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer, If, Statement
 from warpsmith.kernel.products import (
@@ -25,9 +26,10 @@ from warpsmith.layouts.layout import Layout, Place
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
-from warpsmith.lower.boxes import without
+from warpsmith.lower.boxes import length, without
 from warpsmith.lower.buffers import Buffers, constant_of, filled
 from warpsmith.lower.matrices import lanes_of, wrong_threads
+from warpsmith.lower.stream_k import FIRST, STRIDE
 from warpsmith.lower.walked import layout_of
 from warpsmith.targets.atoms import ATOMS, Atom, Unit
 from warpsmith.targets.family import THREAD_REGISTERS, WARP
@@ -111,8 +113,14 @@ class Products:
             a=a,
             b=self._operand(access, operation.b, columns, rows, depth),
             columns=count,
-            keep=integers.less(integers.ZERO, integers.add(*outer)),
+            keep=integers.less(integers.ZERO, self._after_first(integers.add(*outer))),
         )
+
+    def _after_first(self, steps: Expr) -> Expr:
+        """How many steps of a sum have been before one, with none of other blocks between."""
+        if self._buffers.threads.stream is None:
+            return steps
+        return substitute(steps, {STRIDE: integers.ONE, FIRST: integers.ZERO})
 
     def _check_parts(self, access: Access, operation: Matmul) -> None:
         """Refuse tiles that reach from a part of the summed dimension into the next: what is past
@@ -211,8 +219,7 @@ class Products:
         self._check_filled(tensor)
         index = self._buffers.index_row_major(access, tensor)
         start = without(index, [row, other, depth])
-        walked = layout_of(index, [row, depth]) if other not in index.walk() else None
-        found = None if walked is None else _descriptor(walked, tensor)
+        found = None if other in index.walk() else _found(index, row, depth, tensor)
         if found is None:
             width = tensor.swizzle // tensor.dtype.size
             turned = f"; or {width} rows, the next one the reduced dimension, and a loop over such "
@@ -254,6 +261,20 @@ class Products:
                 code="WS1005",
                 remedy="give operands whose rows, and whose start, are multiples of 16 bytes",
             )
+
+
+def _found(index: Expr, row: Symbol, depth: Symbol, tensor: TensorView) -> Descriptor | None:
+    """How `wgmma` reads what lies by an index; the last piece as wide as a swizzle may have more
+    rows than are read.
+    """
+    whole = length(row) + -length(row) % (tensor.swizzle // tensor.dtype.size)
+    wider = Symbol(row.name, low=0, extent=Const(whole))
+    for rows in dict.fromkeys((row, wider)):
+        walked = layout_of(substitute(index, {row: rows}), [rows, depth])
+        found = None if walked is None else _descriptor(walked, tensor)
+        if found is not None:
+            return found
+    return None
 
 
 def _descriptor(walked: Layout, tensor: TensorView) -> Descriptor | None:

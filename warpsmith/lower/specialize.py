@@ -58,7 +58,8 @@ def branches(
         buffers.made.limits[handed.count] = MOST
         found.append(handed.branch())
     _check_turns(found)
-    return laid_out(found, limits)
+    decided = () if buffers.threads.stream is None else buffers.threads.stream.decided()
+    return (*decided, *laid_out(found, limits))
 
 
 def _order(agent: Agent, name: str) -> Pipeline:

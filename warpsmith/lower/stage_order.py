@@ -66,11 +66,10 @@ class StageOrder:
         ]
 
     def _repeats(self, axis: IterDomain) -> bool:
-        """Whether its loop may run more than once: one that is handed out does, whatever its
-        length, as a block may get all that there is.
+        """Whether its loop may run more than once: one that is dealt does, whatever its length, as
+        a block may get more than one number.
         """
-        handed_out = axis.parallel is ParallelType.dynamic
-        return handed_out or self._buffers.extent(axis) != integers.ONE
+        return axis.parallel.is_dealt or self._buffers.extent(axis) != integers.ONE
 
     def filling(self, tensor: TensorView, start: int) -> Walk:
         """How the producer comes by stages, which the loops from `start` on walk."""

@@ -14,6 +14,7 @@ from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.clusters import rank_among
 from warpsmith.kernel.kernel import Launch
 from warpsmith.layouts.fragments import QUAD
+from warpsmith.lower.stream_k import StreamK
 from warpsmith.targets.family import WARP, WARP_GROUP
 
 CLUSTER = ParallelType.cluster_x
@@ -37,13 +38,15 @@ class Threads:
     """Extents of the parallel types in use, and the symbol of each thread index.
 
     `groups_along` is the axis of the block along which groups of warps take turns and do not meet;
-    `order` is that of blocks which take numbers, and lie along the grid's x by these.
+    `order` is that of blocks which take numbers, and lie along the grid's x by these; `stream` says
+    of which tiles blocks share the last ones.
     """
 
     extents: dict[ParallelType, Expr]
     symbols: dict[ParallelType, Symbol]
     groups_along: ParallelType | None = None
     order: BlockOrder | None = None
+    stream: StreamK | None = None
 
     @property
     def cluster(self) -> int:
@@ -142,7 +145,8 @@ def find_role_threads(
     """Threads of a role: its own block, in the grid of all roles."""
     block = {k: e for k, e in find_threads(own, domains).extents.items() if k.is_block}
     grid = {k: e for k, e in all_threads.extents.items() if k.is_of_blocks}
-    return replace(_threads({**grid, **block}), groups_along=groups_along)
+    threads = _threads({**grid, **block})
+    return replace(threads, groups_along=groups_along, stream=all_threads.stream)
 
 
 def _threads(extents: dict[ParallelType, Expr], order: BlockOrder | None = None) -> Threads:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import MemoryType, ParallelType, Split
+from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Scan
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.agents import Agent, Branch, Kind
 from warpsmith.kernel.nodes import Buffer, For, Statement
 from warpsmith.kernel.pipelines import By, Content, OneStage, Pipeline
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
 from warpsmith.lower.buffers import Buffers
+from warpsmith.lower.dealt import Dealt, dealt_by
 
 NAME = "tiles"
 """Of the agent, of its pipeline, and of the buffer that holds numbers of tiles."""
@@ -29,19 +29,8 @@ MOST = 2**30
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOut:
-    """What is handed out to blocks: the iterations of a loop that is bound to `dynamic`.
-
-    Its schedule is that of blocks which go round tiles, `[turn, block]`, of which one split made
-    both loops; a number that is handed out is an iteration of the loop that was split.
-
-    Attributes:
-        count: how many numbers there are.
-        blocks: iterations of the loop over blocks.
-    """
-
-    count: Expr
-    blocks: Expr
+class HandedOut(Dealt):
+    """What is handed out to blocks: the iterations of a loop that is bound to `dynamic`."""
 
     @property
     def buffer(self) -> Buffer:
@@ -58,10 +47,6 @@ class HandedOut:
         """A loop over the numbers that the block is handed."""
         read = ReadTile(tile, self.buffer, integers.ZERO)
         return self._loop(turn, tile, read, tuple(body))
-
-    def places(self, tile: Expr) -> tuple[Expr, Expr]:
-        """The indices of the loops `[turn, block]` for a number."""
-        return integers.floordiv(tile, self.blocks), integers.mod(tile, self.blocks)
 
     def pipeline(self, roles: Sequence[str]) -> Pipeline:
         """What brings numbers to the agents of all roles."""
@@ -107,30 +92,8 @@ def handed_out(
         return None
     if not roles or NAME in roles:
         raise _refused(f"no role may be called `{NAME}`" if roles else "the kernel has no roles")
-    domains = buffers.domains
-    found: set[tuple[int, int, int]] = set()
-    for operation in operations:
-        name, loops = operation.outputs[0].name, operation.outputs[0].loop
-        kinds = [axis.parallel for axis in loops]
-        if kinds[:1] != [ParallelType.dynamic] or kinds[1:2] != [ParallelType.grid_x]:
-            raise _refused(f"{name} has the loops {loops!r}")
-        if any(kind.is_of_blocks or kind is ParallelType.dynamic for kind in kinds[2:]):
-            raise _refused(f"{name} has other loops over blocks, too: {loops!r}")
-        if isinstance(operation, Scan) or any(axis.is_reduction for axis in loops[:2]):
-            raise _refused(f"{name} joins what comes from one iteration to the next")
-        turn, block = map(domains.group, loops[:2])
-        wholes = {
-            domains.sides(made)[0]
-            for made in domains.touching(turn)
-            if isinstance(made, Split) and domains.sides(made)[1:] == (turn, block)
-        }
-        if not wholes:
-            raise _refused(f"no split made the first two of the loops {loops!r} of {name}")
-        found.add((wholes.pop(), turn, block))
-    if len(found) > 1:
-        raise _refused("tensors have different loops there")
-    ((whole, _, block),) = found
-    return HandedOut(domains.extent(whole), domains.extent(block))
+    dealt = dealt_by(operations, buffers.domains, ParallelType.dynamic, (), _refused)
+    return HandedOut(dealt.count, dealt.blocks)
 
 
 def _is_dynamic(operation: Operation) -> bool:

@@ -39,7 +39,7 @@ def of(inputs: list[Array], body: Callable[..., Any]) -> tuple[list[Array], str]
     return results, said
 
 
-ALONE = {"splits": 1, "parts": 1, "ping_pong": 0, "cluster": (1, 1)}
+ALONE = {"splits": 1, "parts": 1, "stream": False, "ping_pong": 0, "cluster": (1, 1)}
 
 
 def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:

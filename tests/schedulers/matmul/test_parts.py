@@ -26,6 +26,7 @@ def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
     """Groups share a tile, of few stages, but for what is said here."""
     chosen = heuristic.choose
     usual = {"splits": 1, "ping_pong": 0, "cluster": (1, 1), "stages": 2, "group": 1}
+    usual["stream"] = False
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **usual | given))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import gcd
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
 
     def choose(*args: Any) -> heuristic.MatmulParams:
         params = chosen(*args)
-        chunk = min(params.chunk, 32 if tile[1] % 64 else 64)
+        chunk = min(params.chunk, gcd(tile[1], 64))
         return replace(
             params,
             tile=(*tile, params.tile[2]),
@@ -32,6 +33,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             blocks=2,
             cluster=(1, 1),
             splits=1,
+            stream=False,
             ping_pong=0,
         )
 

@@ -48,7 +48,7 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
     int kept, part, parts;
     template <class Team>
     __device__ __forceinline__ ws_grid_parts(
-        T* workspace, int splits, long long segment, int bx, int by, int bz, Team team) {
+        T* workspace, long long place, int bx, int by, int bz, Team team) {
         const int tx = team.tx(), ty = team.ty(), tz = team.tz();
         const int rx = RX ? bx : 1, ry = RY ? by : 1, rz = RZ ? bz : 1;
         parts = rx * ry * rz;
@@ -56,7 +56,7 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
         const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kz = RZ ? 1 : bz;
         kept = kx * ky * kz;
         const int key = (RX ? 0 : tx) + kx * ((RY ? 0 : ty) + ky * (RZ ? 0 : tz));
-        partials = (words*)workspace + segment * splits * accesses * kept + key;
+        partials = (words*)workspace + place * accesses * kept + key;
     }
     __device__ __forceinline__ void write(const T (&values)[N], int split) const {
         if (part != 0) return;
@@ -82,7 +82,8 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
         }
     }
 };
-// Combines what teams of `splits` blocks hold, of which this is number `split`. Values come from
+// Combines what teams of `splits` blocks hold, of which this is number `split`; the part of the
+// first has number `place` in the workspace, and the others follow it. Values come from
 // ws_block_reduce over the same axes: threads that differ only there hold the same. Returns true
 // in the team that arrives last, whose threads then all have the result, and false in the others.
 // The order of combining is that of `split`, whoever arrives last.
@@ -92,9 +93,9 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
 template <class Op, int N, bool RX, bool RY, bool RZ, class T, class Team = ws_whole_block>
 __device__ __forceinline__ bool ws_grid_reduce(
     T (&values)[N], T* workspace, unsigned* semaphore, T* scratch, int split, int splits,
-    long long segment, int bx, int by, int bz, Team team = {}) {
+    long long place, long long segment, int bx, int by, int bz, Team team = {}) {
     if (splits == 1) return true;
-    const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, splits, segment, bx, by, bz, team);
+    const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, place, bx, by, bz, team);
     parts.write(values, split);
     team.meet();
     const bool first = (team.tx() | team.ty() | team.tz()) == 0;
@@ -126,9 +127,9 @@ __device__ __forceinline__ void ws_grid_meet(unsigned* counter, int splits) {
 template <class Op, int N, bool RX, bool RY, bool RZ, class T, class Team = ws_whole_block>
 __device__ __forceinline__ void ws_grid_reduce_for_all(
     T (&values)[N], T* workspace, unsigned* semaphore, T* scratch, int split, int splits,
-    long long segment, int bx, int by, int bz, Team team = {}) {
+    long long place, long long segment, int bx, int by, int bz, Team team = {}) {
     if (splits == 1) return;
-    const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, splits, segment, bx, by, bz, team);
+    const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, place, bx, by, bz, team);
     parts.write(values, split);
     team.meet();
     if ((team.tx() | team.ty() | team.tz()) == 0) ws_grid_meet(semaphore + segment, splits);

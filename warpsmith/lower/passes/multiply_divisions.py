@@ -11,7 +11,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.kernel import Kernel, Reciprocal
-from warpsmith.kernel.nodes import Element, For
+from warpsmith.kernel.nodes import Element, For, Let
 from warpsmith.kernel.traversal import defined, map_expressions, walk
 
 
@@ -34,6 +34,9 @@ def multiply_divisions(kernel: Kernel) -> Kernel:
         return kernel
     varying = {RANK, *(kind.name for kind in (*GRID_TYPES, *BLOCK_TYPES))}
     varying |= {s.symbol.name for s in walk(kernel.body) if isinstance(s, For)}
+    for each in walk(kernel.body):
+        if isinstance(each, Let) and _varies(each.value, varying):
+            varying.add(each.symbol.name)
     inner = varying | {symbol.name for s in walk(kernel.body) for symbol in defined(s)}
     made: dict[Expr, Reciprocal] = {}
 

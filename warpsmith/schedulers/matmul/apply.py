@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import gcd, prod
+from math import prod
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.copies import LoadStoreOpType
@@ -35,6 +35,7 @@ from warpsmith.schedulers.matmul.heuristic import products_of
 from warpsmith.schedulers.matmul.joins import Join, share_out, shared
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Held
+from warpsmith.schedulers.matmul.room import piece_of
 from warpsmith.schedulers.matmul.shape import Shape, is_turned, places_of, shape_of, swap_operands
 from warpsmith.targets.atoms import ROWS, WGMMA
 
@@ -142,7 +143,7 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
     else:
         reorder(output, {-3: -2})
     inside = 2 + clustered
-    if params.ping_pong:
+    if params.ping_pong or params.stream:
         order_tiles(output, -inside - 2, TileOrder("rows", params.group))
     else:
         split(output, -inside - 2, params.group)
@@ -156,6 +157,8 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
         split(output, 0, params.ping_pong)
         reorder(output, {1: params.outer - 1})
     parallelize(output, block, ParallelType.grid_x)
+    if params.stream:
+        parallelize(output, 0, ParallelType.stream_k)
     if clustered:
         parallelize(output, block + 1, ParallelType.cluster_x)
 
@@ -168,9 +171,8 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     reorder(operand, {at + 2: at})  # turn, grid, k tile, rows of a, rows of b, k
     if which == 0:
         reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
-    tile, width = (at + 1, at + 2, at + 3), SWIZZLE // operand.dtype.size
     along, edge = at + 2 if turned else at + 3, params.tile[which if turned else 2]
-    width = gcd(width, edge)
+    tile, width = (at + 1, at + 2, at + 3), piece_of(edge, operand.dtype.size)
     if turned or width < edge:
         split(operand, along, width)
         reorder(
@@ -192,6 +194,11 @@ def _tiles_of_k(tensor: TensorView, params: MatmulParams) -> int:
         parallelize(tensor, at + 3, kind)
         reorder(tensor, {at + 3: at})
         at += 1
+    if params.stream:
+        split(tensor, at + 2, 1, inner_split=False)
+        parallelize(tensor, at + 2, ParallelType.part)
+        reorder(tensor, {at + 2: at})
+        at += 1
     return at
 
 
@@ -200,7 +207,7 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     atom, parts = atom_for(product, WGMMA), product.output
     assert atom is not None, f"`can` admitted {parts.name}, which no atom computes"
     at = params.outer if parts.root is not parts.logical else _tiles_of_k(parts, params)
-    if shared(params):
+    if params.in_parts:
         (parts,) = rfactor(parts, [at + 2, at + 3])
     width = SWIZZLE // atom.size
     steps = (width, atom.depth) if params.tile[2] > width else (atom.depth,)

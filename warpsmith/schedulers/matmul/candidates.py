@@ -8,15 +8,15 @@ from dataclasses import replace
 from functools import cache
 
 from warpsmith.schedulers.matmul.memory import Beside
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES
 from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
-from warpsmith.schedulers.matmul.room import CHUNKS, FEWEST_STAGES, ONE_RESULT, Room
+from warpsmith.schedulers.matmul.room import CHUNKS, FEWEST_STAGES, ONE_RESULT, Room, loaded_columns
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS, Atom
 from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
 
-STEP = 32
+STEP = 16
 """What the columns of a tile are multiples of."""
 
 MOST_COLUMNS = 256
@@ -25,7 +25,7 @@ MOST_COLUMNS = 256
 TILES = tuple((2 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 """Rows and columns of tiles, of two warp groups."""
 
-SMALL = tuple((ROWS, columns) for columns in range(MOST_COLUMNS, 0, -STEP))
+SMALL = tuple((ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 """Those of one warp group, for products of few rows or few tiles."""
 
 LARGE = tuple((3 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
@@ -66,6 +66,10 @@ for; the last one adds them up, so more of them cost more."""
 
 LEAST_STEPS = 4
 """Of k in such a part, for each block that has one."""
+
+MOST_LAST_ROUNDS = 8
+"""Rounds of whole tiles behind which parts of the last ones are worth their while: behind more, the
+last round is too little of the time."""
 
 JOINING_REGISTERS = 48
 """Of a thread besides its sums, of those it starts with, where it adds up parts and stores them
@@ -122,6 +126,7 @@ def candidates(
     products: int = 1,
     carried: int = 0,
     prologue: Prologue | None = None,
+    turned: bool = False,
 ) -> Iterator[MatmulParams]:
     """Schedules of a product of m rows and n columns, with operands of `element` bytes, or of
     several that share their rows.
@@ -130,6 +135,7 @@ def candidates(
         few, swapped, moved, products, carried, prologue: as of the work, whose m and n these are.
         epilogue: whether anything is computed or loaded behind it.
         draws: whether that draws random numbers.
+        turned: whether the second operand lies along n.
     """
     limits = problem.target.family.limits
     held = prologue is not None
@@ -174,8 +180,16 @@ def candidates(
         teams = problem.target.teams(blocks)
         once = splits > 1 and batches * math.prod(along) <= teams
         joined = splits * own * (1 if once else 2) if splits > 1 else 0
+        brought = products * loaded_columns(columns, element, turned=turned)
         room = Room(
-            (rows, held_columns), limits, moved, joined, turns or 1, lines=lines, share=share
+            (rows, brought),
+            limits,
+            moved,
+            joined,
+            turns or 1,
+            lines=lines,
+            share=share,
+            begun=bool(n * moved.widest % SECTOR),
         )
         chunk, stored, ahead = room.best(own if through else 0, widest)
         if ahead < FEWEST_STAGES:
@@ -203,7 +217,8 @@ def candidates(
 
 
 def in_parts(params: MatmulParams, tiles: int, k: int, limits: Limits) -> Iterator[MatmulParams]:
-    """The schedule where blocks of the grid, or clusters, have parts of k, in one round.
+    """The schedule where blocks of the grid, or clusters, have parts of k: of all tiles, in one
+    round, or of those that are left for less than half a round behind others.
 
     Args:
         tiles: that blocks load, of all batches.
@@ -212,10 +227,14 @@ def in_parts(params: MatmulParams, tiles: int, k: int, limits: Limits) -> Iterat
     room = min(params.blocks // (max(tiles, 1) * params.splits), steps, PARTS[-1])
     sums = math.prod(params.tile[:2]) // (GROUP_THREADS * params.groups)
     fits = bool(params.chunk) or sums + JOINING_REGISTERS <= _start(limits, params.groups)
-    if fits and params.ping_pong == 0:
-        for parts in dict.fromkeys((*(each for each in PARTS if each < room), room)):
-            if parts > 1:
-                yield replace(params, parts=parts)
+    if not fits or params.ping_pong:
+        return
+    for parts in dict.fromkeys((*(each for each in PARTS if each < room), room)):
+        if parts > 1:
+            yield replace(params, parts=parts)
+    rounds, rest = divmod(tiles, params.blocks)
+    if 0 < rounds < MOST_LAST_ROUNDS and 0 < 2 * rest <= params.blocks and params.splits == 1:
+        yield replace(params, stream=True)
 
 
 def _forms(

@@ -22,12 +22,12 @@ from warpsmith.schedulers.matmul.memory import Beside, beside, unloadable
 from warpsmith.schedulers.matmul.model import (
     L2_LINE,
     counted_tiles,
-    lines_touched,
     predicted_us,
+    rows_cost,
 )
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
-from warpsmith.schedulers.matmul.room import ONE_RESULT
+from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
@@ -103,11 +103,13 @@ class Work:
         """Microseconds with these parameters."""
         touched: list[float] = []
         edges: list[int] = []
-        sides = zip(params.tile[:2], (self.m, self.n), self.turned, self.stored, strict=True)
+        columns = loaded_columns(params.tile[1], self.element, turned=self.turned[1])
+        tile = params.tile[0], columns
+        sides = zip(tile, (self.m, self.n), self.turned, self.stored, strict=True)
         for edge, extent, across, size in sides:
             line = (extent if across else self.k) * size
             edges.append((edge if across else params.tile[2]) * size)
-            touched.append(lines_touched(edges[-1], line))
+            touched.append(rows_cost(edges[-1], line))
         spare = 0  # the last tile of each group has half of its rows
         if self.groups is not None:  # tiles without rows are skipped, not where groups take turns
             spare = (self.groups + 1) * params.tile[0] // (1 if params.ping_pong else 2)
@@ -127,6 +129,7 @@ class Work:
             prologue=self.prologue,
             written=self.moved.out or ONE_RESULT.out,
             groups=self.groups or 1,
+            loaded=columns,
         )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
@@ -146,6 +149,7 @@ class Work:
             products=self.products,
             carried=self.carried,
             prologue=self.prologue,
+            turned=self.turned[1],
         )
         if grouped:  # blocks of clusters wait for each other longer than their loads gain
             found = (params for params in found if params.cluster == (1, 1))

@@ -40,7 +40,7 @@ class Join:
         `[turn, grid, blocks with parts of k, rows, columns]`.
         """
         at, of_cluster = params.outer, None
-        if not shared(params):
+        if not params.in_parts:
             return Join(sums, sums, None)
         if len(shared(params)) > 1:
             (of_cluster,) = rfactor(sums, [at + 1])

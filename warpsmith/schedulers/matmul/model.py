@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from warpsmith.ir.integers import constant
+from warpsmith.ir.rounds import last_parts
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.targets.family import WARP
@@ -15,68 +17,87 @@ DEPTH_BYTES = 128
 
 SUM_BYTES = 4
 
-# Fitted at sizes drawn at random, to 680 timings of an H200, and held against 450 of an H100:
-# docs/lessons/matmul.md.
+# Fitted at 560 sizes drawn at random, to 1800 timings of an H200: docs/lessons/matmul.md.
 
-TENSOR_SHARE = 1.0
+TENSOR_SHARE = 1.18
 """Of the rate of tensor cores, what the steps over k would reach if they waited for nothing else:
 clocks rise above the target's where power allows."""
 
-L2_SHARE = 1.2
-SM_SHARE = 1.05
+FIRST_OPERAND = 24
+"""Columns that the first operand of an instruction is as: it is in shared memory, as they are."""
+
+L2_SHARE = 1.43
+SM_SHARE = 1.75
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them."""
 
 AT_ONCE = 3
 """How little products, and loads on several ways, hold each other up: with 1 one waits for the
 other, with many only the slowest counts."""
 
-BEGUN_LINE = 0.5
-"""Of a line of the L2, what one costs that a row of a box touches though its bytes would fill one
-less: a tag is looked up for it, but not all of it is read."""
+BEGUN_LINE = 0.37
+BEGUN_SECTOR = 1.39
+"""Of a line of the L2, what one more costs that a row of a box touches than its bytes would fill,
+where it begins at a multiple of 32 bytes, and what it costs besides that it begins at others."""
+
+SECTOR = 32
+"""Bytes of a line that the L2 reads and writes at once."""
 
 L2_LINE = 128
 """Bytes of which the L2 is asked for at once."""
 
-MEMORY_SHARE = 0.8
-"""Of the rate of the memory, at which operands come that are read once."""
+MEMORY_SHARE = 0.78
+MET = 0.37
+"""Of the rate of the memory, at which operands come that are read once; and what one costs more
+that all blocks ask for which have it, before it is there."""
 
-WRITE_SHARE = 0.5
-"""Of the rate of the memory, at which results of one round of tiles leave during the next one."""
+WRITE_SHARE = 0.55
+SHARED_SECTOR = 2.7
+"""Of the rate of the memory, at which results of one round of tiles leave during the next one; and
+how many more sectors one is as that rows of two chunks share."""
 
-LATENCY_US = 1.13
+LATENCY_US = 1.24
+STEP_US = 0.125
 """From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
-than that for each stage that was asked for before."""
+than that for each stage that was asked for before; and what one takes of narrow tiles, whose
+products and loads are less."""
 
-JUMP_BYTES = 27
+JUMP_BYTES = 25
 """What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
 
-START_US = 5.57
+START_US = 5.26
 """A launch, and the first loads."""
 
-CLUSTER_US = 1.63
+CLUSTER_US = 0.74
 """How long blocks of a cluster that load for each other wait more: as they start, and for the
 slowest of them."""
 
-JOIN_US = 0.4
+JOIN_US = 0.46
 """What blocks of a cluster wait for besides the bytes below, where they have parts of k: for the
 slowest of them, twice."""
 
-JOIN_RATE = 2.6e4
+JOIN_RATE = 2.11e4
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
 
-SUMS_READ_RATE = 1e5
-SUMS_US = 2.0
+SUMS_READ_RATE = 6.17e4
+SUMS_US = 1.5
 """Bytes a microsecond of what blocks have summed of parts of k, as the last one of a tile reads
 those of all; and what that one waits for: a barrier, a fence, an atomic operation, the first bytes.
 That each writes its own to the L2 costs nothing that 90 timings show."""
 
-STORE_US = 0.79 / (128 * 128)
-SCATTER_US = 7.6 / (128 * 128)
-"""An element of the result, staged in shared memory, and stored by threads from registers."""
+LAST_US = 2.3
+"""The same where only tiles of the last round have parts, for which all others are done."""
 
-HAND_OFF_US = 0.2
+STORE_US = 0.98 / (128 * 128)
+CHUNK_US = 0.141
+SCATTER_US = 7.6 / (128 * 128)
+SWAPPED_US = 3.9 / (128 * 128)
+"""An element of the result that is staged in shared memory, each chunk of these besides, and an
+element that threads store from registers, as it is or where operands are swapped."""
+
+HAND_OFF_US = 0.26
+WAY_OUT_US = 0.29
 """Tensor cores wait between the products of two groups that take turns: the last ones of a tile
-are over, a barrier passes on, the first ones begin. From latencies; nobody has timed it."""
+are over, a barrier passes on, the first ones begin; and so does the way out."""
 
 EPILOGUE_ISSUE_SHARE = 0.099
 EPILOGUE_GROUPS = 2
@@ -144,6 +165,7 @@ def predicted_us(
     prologue: Prologue | None = None,
     written: int = 2,
     groups: int = 1,
+    loaded: int = 0,
 ) -> float:
     """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
     blocks go.
@@ -154,13 +176,14 @@ def predicted_us(
     take turns, of a product and of what is behind another one the longer counts, and once both.
 
     Args:
-        touched: as of `lines_touched`, of a's boxes and of b's.
+        touched: as of `rows_cost`, of a's boxes and of b's.
         epilogue: operations, bytes of the lines of the L2 that chunks touch which the TMA unit
             loads, and bytes that threads load, for each element of the result.
         edges: bytes that lie together of a's tiles, and of b's.
         prologue: what a's tiles take, where they are computed.
         written: bytes of all results, for each element.
         groups: of rows, each of which has a right operand of its own.
+        loaded: columns of b's tiles, where whole pieces are more than a tile has.
     """
     rows, columns, depth = params.tile
     brought, ready = float(rows), 0.0
@@ -170,43 +193,54 @@ def predicted_us(
         ready *= max(target.sm_count, 2 * target.sm_count // params.groups)
     splits, parts = params.splits, params.parts
     tiles, places = (batches * count * splits * parts for count in counted_tiles(params, m, n))
-    wide = products * columns
-    terms = rows * wide * DEPTH_BYTES  # multiplications and additions of 16-bit operands
+    wide, held = products * columns, products * (loaded or columns)
+    asked = wide + (0 if prologue else products * FIRST_OPERAND)
+    terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
-    along = zip((brought, wide), reversed(params.cluster), touched, strict=True)
-    read = L2_LINE * sum(rows / by * (1 + BEGUN_LINE * (lines - 1)) for rows, by, lines in along)
+    along = zip((brought, held), reversed(params.cluster), touched, strict=True)
+    read = L2_LINE * sum(rows / by * cost for rows, by, cost in along)
     step = (
         multiplied,
         ready,
         read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
         LATENCY_US / (params.stages * params.lines),
+        STEP_US,
     )
     start = START_US + (CLUSTER_US if params.cluster != (1, 1) else 0.0)
     summed = rows * params.kept * SUM_BYTES
     joined = JOIN_US + splits * summed / JOIN_RATE if splits > 1 else 0.0
     if parts > 1:
         joined += SUMS_US + parts * summed / SUMS_READ_RATE
-    stored = (STORE_US if params.chunk else SCATTER_US) * rows * params.kept
+    scattered = SWAPPED_US if params.swapped else SCATTER_US
+    stored = (STORE_US if params.chunk else scattered) * rows * params.kept
+    stored += CHUNK_US * params.kept / params.chunk if params.chunk else 0.0
     leaves = rows * columns * written * params.blocks / (WRITE_SHARE * target.rates.memory)
+    leaves *= _sectors_written(params.chunk, n)
     at_once = 1 if params.ping_pong else params.groups
     elements = rows * columns * target.sm_count
-    computed, loaded = epilogue_us(elements, epilogue, at_once, target)
-    behind = joined + stored + computed + loaded
-    shared = zip((brought, wide), (n / columns, m / groups / rows), edges, strict=True)
+    computed, brought_us = epilogue_us(elements, epilogue, at_once, target)
+    behind = joined + stored + computed + brought_us
+    sides = zip((brought, held), (n / columns, m / groups / rows), edges, strict=True)
     once = sum(
-        lines / max(math.ceil(by), 1) * (1 + JUMP_BYTES / edge) for lines, by, edge in shared
+        lines * _first_asked(max(math.ceil(by), 1)) * (1 + JUMP_BYTES / edge)
+        for lines, by, edge in sides
     )
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
     steps = math.ceil(math.ceil(math.ceil(k / depth) / parts) / splits) * params.lines
-    whole, rest = divmod(places, params.blocks)
-    main, last = (steps * _together(*step, each * blocks) for blocks in (params.blocks, rest))
+    whole, rest = divmod(tiles if params.stream else places, params.blocks)
+    shared = (constant(last_parts(rest, params.blocks, steps)) or 1) if params.stream else 1
+    main = steps * _together(*step, each * params.blocks)
+    last = math.ceil(steps / shared) * _together(*step, each * rest * shared)
+    if shared > 1:
+        last += LAST_US + shared * summed / SUMS_READ_RATE
     rounds = whole + (rest > 0)
     main = main if whole else last
     stores = (rounds - 1) * leaves + main + behind
     if params.ping_pong:
-        waits = HAND_OFF_US + EXPOSED * computed + loaded
-        return start + max(rounds * max(main + waits, behind) + min(main, behind), stores)
+        waits = HAND_OFF_US + EXPOSED * computed + brought_us
+        out = behind + WAY_OUT_US
+        return start + max(rounds * max(main + waits, out) + min(main, behind), stores)
     return start + max(whole * (main + behind) + (last + behind if rest else 0.0), stores)
 
 
@@ -225,6 +259,31 @@ def lines_touched(edge: int, pitch: int) -> float:
     piece = math.gcd(edge, DEPTH_BYTES)
     step = math.gcd(pitch, piece)
     return (1 + (piece - step) / L2_LINE) * DEPTH_BYTES / piece
+
+
+def _first_asked(blocks: int) -> float:
+    """How much of what so many blocks have is read from memory for each of them."""
+    return (1 + MET * (1 - 1 / blocks)) / blocks
+
+
+def rows_cost(edge: int, pitch: int) -> float:
+    """Lines of the L2 that rows of a box are as, for each `DEPTH_BYTES` that they bring.
+
+    Args:
+        edge, pitch: as of `lines_touched`.
+    """
+    piece = math.gcd(edge, DEPTH_BYTES)
+    step = math.gcd(pitch, piece)
+    begun = DEPTH_BYTES / piece * (1 - min(step, SECTOR) / SECTOR)
+    return 1 + BEGUN_LINE * (lines_touched(edge, pitch) - 1) + BEGUN_SECTOR * begun
+
+
+def _sectors_written(chunk: int, n: int) -> float:
+    """Sectors of memory that a result's chunks are as, for each that they would fill: rows of n
+    elements of 16 bits may begin inside one.
+    """
+    shared = 1 - math.gcd(2 * n, SECTOR) / SECTOR
+    return 1 + SHARED_SECTOR * shared * SECTOR / (2 * chunk) if chunk else 1.0
 
 
 def counted_tiles(params: MatmulParams, m: int, n: int) -> tuple[int, int]:

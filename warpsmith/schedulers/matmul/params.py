@@ -42,6 +42,8 @@ class MatmulParams:
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
+        stream: of the tiles that are left for less than half a round several blocks have parts of k
+            (stream-K).
         whole: what k is a multiple of, where an operand is computed: the steps of all blocks along
             it, so that nothing is past its end.
     """
@@ -63,6 +65,7 @@ class MatmulParams:
     parts: int = 1
     once: bool = False
     ping_pong: int = 0
+    stream: bool = False
     whole: int = 1
 
     @property
@@ -78,6 +81,11 @@ class MatmulParams:
     def turns(self) -> bool:
         """Whether blocks go round the tiles."""
         return self.parts == 1 and not (self.once and self.splits > 1)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether blocks have parts of k of one tile."""
+        return self.splits * self.parts > 1 or self.stream
 
     @property
     def outer(self) -> int:
@@ -108,7 +116,7 @@ class MatmulParams:
             f"CTA tile [{rows}, {columns}, {depth}]",
             "Tile rasterization order: row-major",
             f"Grid swizzle factor: {self.group}",
-            "Tiling strategy: DistributeTilesAcrossSMs",
+            f"Tiling strategy: DistributeTilesAcrossSMs{', stream-K' if self.stream else ''}",
             f"Buffering loop level: {'WarpTiles' if self.ping_pong else 'CTATiles'} "
             f"({self.strategy}, {self.groups} warp groups)",
             "Circular buffering strategy: WarpSpecialized",

@@ -36,18 +36,36 @@ ONE_RESULT = Beside(staged=("",), out=2, widest=2)
 """One result of 16 bits, and nothing beside it."""
 
 
+def loaded_columns(columns: int, size: int, *, turned: bool) -> int:
+    """Columns that a stage holds of a tile, of elements of so many bytes.
+
+    Where their operand lies along them, they come in pieces of `DEPTH_BYTES`, the last of which may
+    reach into the next tile; narrow ones, and halves and quarters of a piece, as they are.
+    """
+    width = piece_of(columns, size)
+    return -(-columns // width) * width if turned else columns
+
+
+def piece_of(columns: int, size: int) -> int:
+    """Columns of such a piece."""
+    width = DEPTH_BYTES // size
+    return columns if width % columns == 0 else width
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """What shared memory holds of a tile.
 
     Attributes:
-        tile: rows, and columns of all products.
+        tile: rows, and columns of all products, as `loaded_columns` says.
         limits: of the target.
         moved: what is loaded and stored in chunks.
         joined: columns that a block gets from all blocks with parts of k, of all tiles at a time.
         places: tiles that are staged at once, of groups that take turns.
         lines: as of the parameters.
         share: bytes that are loaded for each byte of the first operand.
+        begun: rows of results begin inside sectors of memory, so that chunks share some: with 64
+            columns stores of 37 products took 3 % less than with 32 (an H200, 2026-11-26).
     """
 
     tile: tuple[int, int]
@@ -57,6 +75,7 @@ class Room:
     places: int = 1
     lines: int = 1
     share: float = 1
+    begun: bool = False
 
     @property
     def stage(self) -> int:
@@ -97,7 +116,7 @@ class Room:
 
         def worth(way: tuple[int, int, int]) -> tuple[int, bool, int, int]:
             chunk, stored, ahead = way
-            flows = columns <= FEW_CHUNKS * chunk or stored > CHUNK_STAGES
+            flows = self.begun or columns <= FEW_CHUNKS * chunk or stored > CHUNK_STAGES
             return min(ahead, FEWEST_STAGES), flows, chunk, stored
 
         return max(ways, key=worth, default=(0, 0, 0))

@@ -34,6 +34,8 @@ def shortly(params: MatmulParams) -> str:
         words.append(f"k in {params.splits}")
     if params.parts > 1:
         words.append(f"k in {params.parts} of the grid")
+    if params.stream:
+        words.append("last tiles in parts of k")
     return ", ".join(words)
 
 

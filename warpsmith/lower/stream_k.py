@@ -1,0 +1,131 @@
+"""Tiles that are left for less than a round, of which several blocks have parts (stream-K)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from warpsmith.errors import ScheduleError
+from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain, ParallelType
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.rounds import last_parts
+from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.tensor import Operation
+from warpsmith.kernel.nodes import For, If, Let, Statement
+from warpsmith.kernel.reductions import Sharing
+from warpsmith.lower.dealt import Dealt, dealt_by
+
+PARTS, ROUNDS = Symbol("last_parts", low=1), Symbol("whole_rounds", low=0)
+"""Parts that each tile of the last round has, and rounds of whole tiles before it."""
+
+TILE, FIRST, STEPS, STRIDE = (
+    Symbol(name, low=0) for name in ("tile", "tile_part", "tile_steps", "tile_parts")
+)
+"""Which tile a block works on, the first of the steps that it has of it, which is the number of its
+part, how many steps, and every which one: as many as the tile has parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamK(Dealt):
+    """Tiles that blocks go round, whole ones first; of the last ones blocks that follow each other
+    have parts, if there are two for each. The blocks of a cluster count as one.
+
+    A part is every fourth step, say: so all blocks are at one place of the sums, whose operands
+    they have in common.
+
+    Attributes:
+        steps: of one tile.
+    """
+
+    steps: Expr
+
+    def decided(self) -> tuple[Statement, ...]:
+        """What sizes alone decide, named before all roles."""
+        return (
+            Let(ROUNDS, integers.floordiv(self.count, self.blocks)),
+            Let(PARTS, last_parts(self.count, self.blocks, self.steps)),
+        )
+
+    def over(self, turn: Symbol, block: Expr, body: Sequence[Statement]) -> Statement:
+        """A loop over the tiles that a block has, or has a part of."""
+        last = integers.less(integers.sub(ROUNDS, 1), turn)
+        part = integers.mod(block, PARTS)
+        steps = integers.floordiv(
+            integers.add(self.steps, PARTS, -1, integers.mul(part, -1)), PARTS
+        )
+        place = _where(last, integers.floordiv(block, PARTS), block)
+        lets = (
+            Let(TILE, integers.add(integers.mul(turn, self.blocks), place)),
+            Let(FIRST, _where(last, part, integers.ZERO)),
+            Let(STEPS, _where(last, steps, self.steps)),
+            Let(STRIDE, _where(last, PARTS, integers.ONE)),
+        )
+        assert turn.extent is not None
+        inside = If(integers.less(TILE, self.count), tuple(body), uniform=True)
+        return For(turn, turn.extent, (*lets, inside), unroll=False)
+
+    @property
+    def tile(self) -> Symbol:
+        """A tile that there is."""
+        return Symbol(TILE.name, low=0, extent=self.count)
+
+    def steps_of(self, name: str) -> tuple[Symbol, Expr, Expr]:
+        """The loop over a block's steps of its tile: its index, how many, and which step it is."""
+        symbol = Symbol(name, low=0, extent=self.steps)
+        return symbol, STEPS, integers.add(integers.mul(symbol, STRIDE), FIRST)
+
+    def sharing_of(self, block: Expr, rank: Expr) -> Sharing:
+        """Who has parts of the sums of one tile, where a block has a rank in its cluster."""
+        segment = integers.floordiv(block, PARTS)
+        before = integers.mul(rank, self.blocks)
+        return Sharing(
+            number=FIRST,
+            count=STRIDE,
+            place=integers.add(before, integers.mul(segment, PARTS)),
+            segment=integers.add(before, segment),
+        )
+
+
+def stream_k(operations: Sequence[Operation], domains: DomainMap) -> StreamK | None:
+    """Of whose tiles blocks have parts; None where no loop is bound to `stream_k`.
+
+    Raises:
+        ScheduleError: WS0384 for loops that cannot be shared.
+    """
+    if not any(a.parallel is ParallelType.stream_k for op in operations for a in _loops(op)):
+        return None
+    beside = ParallelType.cluster_x, ParallelType.part
+    dealt = dealt_by(operations, domains, ParallelType.stream_k, beside, _refused)
+    found: set[int] = set()
+    for operation in operations:
+        loops = _loops(operation)
+        for part, steps in pairwise(loops):
+            if part.parallel is ParallelType.part and not part.is_reduction:
+                if domains.extent_of(part) != integers.ONE:
+                    raise _refused(f"{part!r} is no loop around all steps of a sum")
+                found.add(domains.group(steps))
+    if len(found) != 1:
+        raise _refused(f"{len(found)} loops follow one that is bound to part, and one has steps")
+    return StreamK(dealt.count, dealt.blocks, domains.extent(found.pop()))
+
+
+def _loops(operation: Operation) -> list[IterDomain]:
+    return operation.outputs[0].loop
+
+
+def _where(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
+    return Apply("where", (condition, then, otherwise), DataType.Index)
+
+
+def _refused(why: str) -> ScheduleError:
+    return ScheduleError(
+        f"several blocks have parts of the last tiles of a loop on `stream_k`, and {why}",
+        code="WS0384",
+        remedy="give loads a role; split the loop over tiles by the number of blocks, and bind the "
+        "outer part, the first loop of all tensors, to stream_k, and the inner one, the second, to "
+        "grid_x; split the loop over steps of k once more, by one outer part, bind that to part, "
+        "and rfactor the sum inside it",
+    )
