@@ -151,7 +151,8 @@ def candidates(
         held_columns = products * columns
         if held_columns > MOST_COLUMNS or splits > 1 < products:
             continue
-        if carried and (turns or splits > 1 or columns not in CARRIED):
+        alone = cluster == (1, 1) and splits == 1
+        if carried and (turns or not alone or columns not in CARRIED):
             continue
         along = (_tiles(m, rows), _tiles(n, columns))
         if any(count < has > 1 for count, has in zip(along, cluster, strict=True)):
