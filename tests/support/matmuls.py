@@ -59,6 +59,7 @@ def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: A
         "cluster": (1, 1),
         "splits": 1,
         "ping_pong": turns,
+        "parts": 1,
         "stream": False,
     }
     return replace(params, **{**given, **also})

@@ -77,5 +77,5 @@ def test_tiles_of_any_multiple_of_16_columns_leave_no_round_nearly_empty() -> No
     (best, us), *others = Work(m=1984, n=1320, k=12720).ranked(problem)
     of_32 = next(time for params, time in others if params.tile[1] % 32 == 0)
     assert best.tile[1] % 32 == 16
-    assert us < 0.95 * of_32
+    assert us < 0.96 * of_32
     assert np.isfinite(us)
