@@ -65,7 +65,7 @@ def test_a_forced_shape_is_taken() -> None:
 
 
 def test_kernels_are_named_where_no_row_is_kept() -> None:
-    tall = batch_norm(Images(64, 32, 56, True), "bfloat16")
+    tall = batch_norm(Images(160, 1056, 17, True), "bfloat16")
     found = considered(tall, 3)
     assert (found.others, found.own) == ((), None)
     first, second = found.words.split(" + ")

@@ -18,7 +18,7 @@ from warpsmith.planner.segment import Unfit
 from warpsmith.schedulers.candidate import PERSISTENT
 from warpsmith.targets.hopper import H200
 
-TOO_LONG = tuple(Unfit(name, "rows are too long") for name in PERSISTENT)
+TOO_LONG = tuple(Unfit(name, "rows are too long") for name in (*PERSISTENT, "outer_grid"))
 
 Body = Callable[[FusionDefinition, Any], Any]
 

@@ -15,9 +15,11 @@ from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.dtypes import DataType
-from warpsmith.kernel.kernel import Kernel
+from warpsmith.ir.scalar import evaluate
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.lower.passes import keep_turns
+from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.outer_grid.applicability import refusal
 from warpsmith.schedulers.outer_grid.shapes import (
     OuterGridParams,
@@ -171,7 +173,7 @@ def test_programs_of_rows_by_columns(build: Callable[[DataType], Program]) -> No
     check_scheduled(scheduled, p.fusion, arrays, launch_values={SPLITS: 3}, terms=64 * 200)
 
 
-WORK = Work(length=18048, width=448, run=448, loaded=4, stored=2, widest=2, states=2, moments=False)
+WORK = Work(length=18048, width=448, run=448, loaded=4, stored=2, widest=2, states=8, moments=False)
 """Backward of batch norm of 282x448x8x8 in bfloat16."""
 
 
@@ -187,6 +189,26 @@ def test_blocks_run_at_once_and_take_equal_turns() -> None:
         assert shape.kept * turn < H200.family.limits.sm_shared // shape.blocks_per_sm
 
 
+@pytest.mark.parametrize("dtype", [BF16, FLOAT, DataType.Double])
+def test_what_blocks_hold_fits(dtype: DataType) -> None:
+    p = Program()
+    work = dtype if dtype is DataType.Double else FLOAT
+    x = p.cast(p.input(dtype, (None, None)), work)
+    mean, m2, _ = p.welford(x, [0])
+    over = [p.broadcast(each, [True, False]) for each in (mean, m2)]
+    p.output(p.cast(p.op("mul", p.op("sub", x, over[0]), over[1]), dtype))
+    candidate = select(p.fusion, H200, refusals(p.fusion, H200, ELSEWHERE))
+    values = {"T0_size0": 100_000, "T0_size1": 96}
+    problem = Problem(values=values, alignment={}, target=H200)
+    limits = H200.family.limits
+    best, _ = candidate.choose(problem)
+    assert isinstance(best, OuterGridParams)
+    kernel = lower(candidate.scheduled(best), "k", DataType.Int32, target=H200)
+    taken = evaluate(layout_of(kernel).bytes, {**values, SPLITS: 4})
+    assert best.kept > 0
+    assert best.blocks_per_sm * (taken + limits.shared_taken) <= limits.sm_shared
+
+
 def test_a_fit_is_held_to_times() -> None:
     """Microseconds of one H200 (2026-11-26): of the shape that is chosen, and of narrow pieces."""
     found = fastest(WORK, 8, H200)
@@ -195,7 +217,7 @@ def test_a_fit_is_held_to_times() -> None:
     assert (shape.block_x, shape.block_y, shape.unroll, shape.kept) == (8, 64, 4, 3)
     assert us == pytest.approx(22.8, rel=0.15)
     wide = Work(
-        length=56800, width=352, run=352, loaded=4, stored=2, widest=2, states=2, moments=False
+        length=56800, width=352, run=352, loaded=4, stored=2, widest=2, states=8, moments=False
     )
     narrow = OuterGridParams(
         vector=8, unroll=2, block_x=11, block_y=32, blocks_per_sm=1, kept=9, even=True

@@ -64,7 +64,7 @@ class Guard:
         self._watch(executable, "plan_prepared")
         self._watch(segment, "refusals", strict=True)
         self._watch(plan, "select")
-        for name in (*QUESTIONS, "agreed", "plain", "multiplies"):
+        for name in (*QUESTIONS, "agreed", "multiplies"):
             self._watch(Candidate, name, strict=True)
         self._watch(Candidate, "scheduled")
         self._patch.setattr(Candidate, "choose", self._asking(Candidate.choose))

@@ -38,7 +38,7 @@ class Shared(Columns):
     def shared_work(self, problem: Problem) -> Work:
         """The sizes of a call."""
         reduced = [op for op in self.fusion.operations if isinstance(op, Reduction)]
-        states = sum(len(op.outputs) for op in reduced)
+        states = sum(output.dtype.size for op in reduced for output in op.outputs)
         return shared_work(self, states, problem, moments=any(map(takes_moments, reduced)))
 
 

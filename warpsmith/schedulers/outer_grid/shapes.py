@@ -18,10 +18,14 @@ BLOCKS = ((512, 1, 4), (512, 1, 2), (256, 2, 4), (256, 2, 2))
 them kernels spill, and 1024 threads have too few registers; 256 threads alone are a fifth slower.
 """
 
+FIXED_REGISTERS, STATES_HELD = 40, 3
+"""Registers for addresses and what is one for all rows, and for each one of what is reduced. An
+estimate: kernels of two sums, and of means and variances, spill at most 16 bytes with 128."""
+
 RESERVED = 1024
 """Bytes of shared memory that are left beside turns and what is reduced."""
 
-LINE_BYTES, FLOAT_BYTES = 128, 4
+LINE_BYTES = 128
 
 MEMORY_SHARE, LINES_POWER = 0.8, 0.39
 """Of the memory's rate, what blocks reach that read and write whole lines; and the power of the
@@ -78,7 +82,7 @@ class Work:
         loaded: bytes of inputs of full size, for each element.
         stored: bytes of outputs of full size, for each element.
         widest: bytes of the widest such element.
-        states: floats that are reduced of each column.
+        states: bytes of what is reduced of each column.
         moments: means and variances are among them.
     """
 
@@ -136,9 +140,12 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]
         groups = -(-work.width // (block_x * vector))
         for threads, blocks_per_sm, unroll in BLOCKS:
             block_y = _height(threads, block_x)
+            room = limits.registers_each(threads * blocks_per_sm)
             if not block_y or groups > target.sm_count * blocks_per_sm:
                 continue
-            scratch = block_x * block_y * vector * FLOAT_BYTES * work.states
+            if _registers(work, vector, unroll) > room:
+                continue
+            scratch = block_x * block_y * vector * work.states
             if block_x & (block_x - 1) == 0:
                 scratch //= max(1, WARP // block_x)
             whole = limits.sm_shared // blocks_per_sm - limits.shared_taken
@@ -153,6 +160,11 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]
                 kept=max(0, room // turn),
                 even=work.run % (block_x * vector) == 0,
             )
+
+
+def _registers(work: Work, vector: int, unroll: int) -> int:
+    """Of a thread: a turn, what it has reduced, twice as much while it joins that, and the rest."""
+    return vector * (unroll * work.loaded + STATES_HELD * work.states) // 4 + FIXED_REGISTERS
 
 
 def _widths(vectors: int, access: int) -> Iterator[int]:
@@ -185,7 +197,7 @@ def time_us(work: Work, params: OuterGridParams, target: Target) -> float:
     rate: float = (
         MEMORY_SHARE * target.rates.memory * busy * slow * _whole(work, wide) ** LINES_POWER
     )
-    exchanged = grid.splits * work.states * FLOAT_BYTES * wide * grid.blocks
+    exchanged = grid.splits * work.states * wide * grid.blocks
     return FIXED_US + _joins(work, params) + moved / rate + exchanged / target.rates.l2
 
 

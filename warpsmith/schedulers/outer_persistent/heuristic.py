@@ -113,7 +113,7 @@ def unsupported_sizes(columns: Columns, problem: Problem, *, grid: bool = False)
         return f"{columns_of_length} fill {params.cluster} blocks, and two kernels are faster"
     if grid:
         depth = max(stages(columns.fusion).values())  # of two, a grid has triples: it meets once
-        states = len(columns.sums) + depth - 1
+        states = sum(tensor.dtype.size for tensor in columns.sums) + 4 * (depth - 1)
         shared = shared_work(columns, states, problem, moments=depth > 1)
         whole = fastest(shared, columns.run.vector(problem), problem.target)
         if whole is not None and GAIN * (us + START_US) > whole[0]:
