@@ -222,7 +222,8 @@ def test_grid_reduce_compiles(op: str, axes: tuple[bool, bool, bool]) -> None:
     body = (
         f"__shared__ char memory[16384]; {ctype} v[2] = {{data[threadIdx.x], data[threadIdx.y]}};\n"
         f"if (ws_grid_reduce<{op}, 2, {flags}>(v, workspace, semaphore, ({ctype}*)memory,\n"
-        "    blockIdx.y, gridDim.y, blockIdx.x, 32, 8, 1)) { data[0] = v[0]; data[1] = v[1]; }"
+        "    blockIdx.y, gridDim.y, blockIdx.x * gridDim.y, blockIdx.x, 32, 8, 1))\n"
+        "{ data[0] = v[0]; data[1] = v[1]; }"
     )
     arguments = f"{ctype}* data, {ctype}* workspace, unsigned* semaphore"
     binary = compiled(["reduce_ops", "grid_reduce"], arguments, body)
@@ -235,7 +236,8 @@ def test_partial_results_move_in_wide_accesses_and_one_atomic_orders_them() -> N
         "__shared__ char memory[16384]; ws_welford<float> v[4];\n"
         "for (int n = 0; n < 4; ++n) v[n] = data[4 * threadIdx.x + n];\n"
         "if (ws_grid_reduce<ws_welford_combine, 4, false, true, false>(v, workspace, semaphore,\n"
-        "    (ws_welford<float>*)memory, blockIdx.y, gridDim.y, blockIdx.x, 8, 32, 1))\n"
+        "    (ws_welford<float>*)memory, blockIdx.y, gridDim.y,\n"
+        "    blockIdx.x * gridDim.y, blockIdx.x, 8, 32, 1))\n"
         "    for (int n = 0; n < 4; ++n) data[4 * threadIdx.x + n] = v[n];"
     )
     arguments = "ws_welford<float>* data, ws_welford<float>* workspace, unsigned* semaphore"
@@ -276,7 +278,7 @@ def test_a_grid_that_is_not_split_costs_nothing() -> None:
     body = (
         "float v[1] = {data[threadIdx.x]};\n"
         "if (ws_grid_reduce<ws_sum, 1, true, false, false>(\n"
-        "    v, data, (unsigned*)nullptr, (float*)nullptr, 0, 1, 0, 32, 1, 1)) data[0] = v[0];"
+        "    v, data, (unsigned*)nullptr, (float*)nullptr, 0, 1, 0, 0, 32, 1, 1)) data[0] = v[0];"
     )
     sass = disassemble(compiled(["reduce_ops", "grid_reduce"], "float* data", body).cubin)
     assert not re.search(r"\b(ATOM|MEMBAR|BAR|SHFL)", sass)
