@@ -82,7 +82,7 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
         case ArriveRemote(barrier=barrier, stage=stage, ranks=ranks):
             value.pieces.add("remote_barrier")
             place = _place(barrier, stage, value)
-            return [f"ws_remote_arrive<READERS>({place}, {value(rank)});" for rank in ranks]
+            return [f"ws_remote_arrive({place}, {value(rank)});" for rank in ranks]
         case ReleaseRemote(barrier=barrier, stage=stage, ranks=ranks):
             if team is None:
                 raise InternalError(
@@ -90,7 +90,7 @@ def cluster_lines(statement: Statement, value: ValueText, team: Team | None) -> 
                 )
             value.pieces.add("remote_barrier")
             end, place = team.release, _place(barrier, stage, value)
-            return [f"ws_remote_release<READERS>({place}, {value(r)}{end});" for r in ranks]
+            return [f"ws_remote_release({place}, {value(r)}{end});" for r in ranks]
         case WatchedAwait(stage=stage, site=site, limit=limit):
             value.pieces.add("cluster_watchdog")
             end = f"{site.number}, {value(stage)}, {limit}ull"

@@ -34,7 +34,7 @@ __device__ __forceinline__ unsigned ws_remote(const void* shared, int rank) {
     return place;
 }
 
-//@ remote: cluster
+//@ remote_async: cluster
 /// Values travel as bits, which unions give for every type of elements.
 template <class Bits, class T>
 __device__ __forceinline__ Bits ws_bits_of(T value) {
@@ -42,53 +42,6 @@ __device__ __forceinline__ Bits ws_bits_of(T value) {
     same.value = value;
     return same.bits;
 }
-template <class T, class Bits>
-__device__ __forceinline__ T ws_of_bits(Bits bits) {
-    union { T value; Bits bits; } same;
-    same.bits = bits;
-    return same.value;
-}
-template <class T>
-__device__ __forceinline__ void ws_remote_store(T* to, int rank, T value) {
-    const unsigned place = ws_remote(to, rank);
-    if constexpr (sizeof(T) == 8)
-        asm volatile("st.shared::cluster.b64 [%0], %1;"
-                     :: "r"(place), "l"(ws_bits_of<unsigned long long>(value)) : "memory");
-    else if constexpr (sizeof(T) == 4)
-        asm volatile("st.shared::cluster.b32 [%0], %1;"
-                     :: "r"(place), "r"(ws_bits_of<unsigned>(value)) : "memory");
-    else if constexpr (sizeof(T) == 2)
-        asm volatile("st.shared::cluster.b16 [%0], %1;"
-                     :: "r"(place), "h"(ws_bits_of<unsigned short>(value)) : "memory");
-    else
-        asm volatile("st.shared::cluster.b8 [%0], %1;"
-                     :: "r"(place), "h"((unsigned short)ws_bits_of<unsigned char>(value))
-                     : "memory");
-}
-template <class T>
-__device__ __forceinline__ T ws_remote_load(const T* from, int rank) {
-    const unsigned place = ws_remote(from, rank);
-    if constexpr (sizeof(T) == 8) {
-        unsigned long long bits;
-        asm volatile("ld.shared::cluster.b64 %0, [%1];" : "=l"(bits) : "r"(place) : "memory");
-        return ws_of_bits<T>(bits);
-    } else if constexpr (sizeof(T) == 4) {
-        unsigned bits;
-        asm volatile("ld.shared::cluster.b32 %0, [%1];" : "=r"(bits) : "r"(place) : "memory");
-        return ws_of_bits<T>(bits);
-    } else {
-        unsigned short bits;
-        if constexpr (sizeof(T) == 2) {
-            asm volatile("ld.shared::cluster.b16 %0, [%1];" : "=h"(bits) : "r"(place) : "memory");
-            return ws_of_bits<T>(bits);
-        } else {
-            asm volatile("ld.shared::cluster.b8 %0, [%1];" : "=h"(bits) : "r"(place) : "memory");
-            return ws_of_bits<T>((unsigned char)bits);
-        }
-    }
-}
-
-//@ remote_async: remote
 // The barrier of the same block counts the bytes, once they are there.
 template <class T>
 __device__ __forceinline__ void ws_remote_store_async(
@@ -108,26 +61,18 @@ __device__ __forceinline__ void ws_remote_store_async(
 
 //@ remote_barrier: cluster, barrier
 // Readers tell that what they read may be overwritten. A load is over before an arrival that is
-// ordered behind it, whoever hears of that, so they need no fence for all memory as writers do.
-enum ws_arrival { WRITERS, READERS };
-template <ws_arrival Of = WRITERS>
+// ordered behind it, whoever hears of that, so they need no fence for all memory.
 __device__ __forceinline__ void ws_remote_arrive(long long* barrier, int rank) {
-    if (Of == READERS)
-        asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];"
-                     :: "r"(ws_remote(barrier, rank)) : "memory");
-    else
-        asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];"
-                     :: "r"(ws_remote(barrier, rank)) : "memory");
+    asm volatile("mbarrier.arrive.release.cta.shared::cluster.b64 _, [%0];"
+                 :: "r"(ws_remote(barrier, rank)) : "memory");
 }
 // One arrival for all threads of a warp; `thread` counts threads from the start of some warp.
-template <ws_arrival Of = WRITERS>
 __device__ __forceinline__ void ws_remote_release(long long* barrier, int rank, int thread) {
     __syncwarp();
-    if (thread % 32 == 0) ws_remote_arrive<Of>(barrier, rank);
+    if (thread % 32 == 0) ws_remote_arrive(barrier, rank);
 }
-template <ws_arrival Of = WRITERS>
 __device__ __forceinline__ void ws_remote_release(long long* barrier, int rank) {
-    ws_remote_release<Of>(barrier, rank, ws_thread());
+    ws_remote_release(barrier, rank, ws_thread());
 }
 // What blocks of the cluster did before they arrived is there behind it.
 __device__ __forceinline__ void ws_cluster_wait(long long* barrier, int parity) {
