@@ -93,9 +93,12 @@ def stream_k(operations: Sequence[Operation], domains: DomainMap) -> StreamK | N
     """Of whose tiles blocks have parts; None where no loop is bound to `stream_k`.
 
     Raises:
-        ScheduleError: WS0384 for loops that cannot be shared.
+        ScheduleError: WS0384 for loops that cannot be shared, and parts of none.
     """
-    if not any(a.parallel is ParallelType.stream_k for op in operations for a in _loops(op)):
+    kinds = {axis.parallel for operation in operations for axis in _loops(operation)}
+    if ParallelType.stream_k not in kinds:
+        if ParallelType.part in kinds:
+            raise _refused("no loop over tiles is bound to it, though one is to part")
         return None
     beside = ParallelType.cluster_x, ParallelType.part
     dealt = dealt_by(operations, domains, ParallelType.stream_k, beside, _refused)

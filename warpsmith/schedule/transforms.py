@@ -122,9 +122,10 @@ def split_across(tensor: TensorView, axis: int, factor: int, rows: int) -> Tenso
             code="WS0383",
             remedy="split a serial axis by a factor of 1 or more, and name another one of rows",
         )
-    made = domains.split_across(whole, integers.index(factor), counted)
-    tensor.transforms.append(made)
-    tensor.loop[position : position + 1] = [made.outer, made.inner]
+    for each in _together(tensor):
+        made = domains.split_across(each.loop[position], integers.index(factor), each.loop[place])
+        each.transforms.append(made)
+        each.loop[position : position + 1] = [made.outer, made.inner]
     return tensor
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from warpsmith.ir.domains import IterDomain
 from warpsmith.schedulers.candidate import PERSISTENT, Candidate
 from warpsmith.schedulers.matmul import heuristic as matmul
-from warpsmith.schedulers.matmul.model import START_US, TENSOR_SHARE
+from warpsmith.schedulers.matmul.model import START_US
 from warpsmith.schedulers.matmul_by_threads.model import product_us
 from warpsmith.schedulers.pointwise import heuristic as pointwise
 from warpsmith.schedulers.problem import Problem
@@ -45,7 +45,7 @@ def bounds(candidate: Candidate, problem: Problem) -> dict[str, float]:
     if candidate.scheduler == "matmul":
         work = matmul.works_of(candidate.fusion, problem)[0]
         terms = work.batches * work.products * work.m * work.n * work.k * work.element
-        busy["tensor cores"] = terms / (TENSOR_SHARE * target.rates.tensor)
+        busy["tensor cores"] = terms / target.rates.tensor
     if candidate.scheduler == "matmul_by_threads":
         product = matmul.product_of(candidate.fusion)
         busy["products by threads"] = product_us(product, problem) - START_US

@@ -178,9 +178,10 @@ class _Turns:
         """Behind it."""
         loop, body = self._after, self._within(self._after)
         last: dict[Expr, Expr] = {loop.symbol: self._whole}
-        there = {id(second.loop): _registers(first, second) for first, second in self._pairs}
         for statement in loop.body:
-            yield replace_symbols(there.get(id(statement), statement), last)
+            pairs = (pair for pair in self._pairs if pair[1].loop is statement)
+            kept = next((_registers(*pair) for pair in pairs), statement)
+            yield replace_symbols(kept, last)
         back = Symbol(f"{loop.symbol.name}_between", low=0)
         down = integers.sub(integers.sub(self._whole, 1), back)
         moved: dict[Expr, Expr] = {loop.symbol: down}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.ir.exprs import Iota
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import is_one_row
 from warpsmith.schedulers.problem import Problem
@@ -36,8 +37,8 @@ def unfit_across(rows: Rows, problem: Problem) -> str:
         return "rows are short"
     if max(rows.sizes, default=VECTOR_BYTES) > MOST_BYTES:
         return "elements are too long for that to bring anything"
-    if rows.draws:
-        return "random numbers are drawn by places in rows"
+    if rows.draws or any(isinstance(op, Iota) for op in rows.fusion.operations):
+        return "places in rows are computed with, which takes registers that vectors need"
     if any(output.alias_of is not None for output in rows.fusion.outputs):
         return "results take the places of inputs, of which neighbours would read a part"
     vector = vector_across(rows, problem)
