@@ -80,6 +80,7 @@ def test_rows_that_begin_anywhere(program: Any, columns: int, rows: int) -> None
 
 
 @pytest.mark.few(2)
+@pytest.mark.usefixtures("whatever_is_faster")
 @pytest.mark.parametrize("columns", [517, 518, 519, 2050, 1033])
 def test_floats(columns: int) -> None:
     held(softmax, normal(3, columns, dtype=np.float32))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.support.product_programs import Array, close, values, wide
-from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith import DataType, FusionDefinition, ParallelType, ScheduleError, knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.ir import integers
@@ -137,3 +137,22 @@ def test_a_last_round_that_is_nearly_empty_is_predicted_to_be_short() -> None:
     }
     assert ways[False] == pytest.approx(225, rel=0.2)
     assert ways[True] / ways[False] == pytest.approx(185 / 225, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [
+        ({1: ParallelType.part}, "no loop over tiles is bound to it, though one is to part"),
+        ({0: ParallelType.stream_k}, "and T1 has the loops"),
+    ],
+)
+def test_loops_of_which_nobody_can_have_parts(bound: dict[int, ParallelType], words: str) -> None:
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1], True)
+        y = fd.ops.sum(x, [1])
+        fd.add_output(y)
+        y.split(0, 4)
+        for place, kind in bound.items():
+            y.axis(place).parallelize(kind)
+    with pytest.raises(ScheduleError, match=f"WS0384.*{words}"):
+        fd.manual_execute([np.ones((8, 3), np.float32)])
