@@ -38,7 +38,6 @@ def held(function: Callable[..., Any], scheduler: str, *given: Any) -> np.ndarra
     ("tile", "changed"),
     [
         ((64, 64), {"blocks": 3}),
-        ((64, 64), {"blocks": 2, "ping_pong": 2}),
         ((128, 64), {"blocks": 2}),
         ((64, 32), {"blocks": 4, "splits": 2}),
         ((64, 40), {"blocks": 3, "lines": 2}),

@@ -110,9 +110,9 @@ class Work:
             line = (extent if across else self.k) * size
             edges.append((edge if across else params.tile[2]) * size)
             touched.append(rows_cost(edges[-1], line))
-        spare = 0  # the last tile of each group has half of its rows
-        if self.groups is not None:  # tiles without rows are skipped, not where groups take turns
-            spare = (self.groups + 1) * params.tile[0] // (1 if params.ping_pong else 2)
+        spare = 0
+        if self.groups is not None:  # the last tile of each group has half of its rows
+            spare = (self.groups + 1) * params.tile[0] // 2
         sizes = (self.m + spare, self.n, self.k)
         planes = self.moved.planes if params.chunk else ()
         lines = sum(max(size, L2_LINE // params.chunk) for size in planes)
@@ -151,8 +151,8 @@ class Work:
             prologue=self.prologue,
             turned=self.turned[1],
         )
-        if grouped:  # blocks of clusters wait for each other longer than their loads gain
-            found = (params for params in found if params.cluster == (1, 1))
+        if grouped:  # the others were never the fastest: docs/lessons/groups.md
+            found = (p for p in found if p.cluster == (1, 1) and p.groups <= 2 and not p.ping_pong)
         if self.prologue is not None:
             found = (_whole(params, self.k) for params in found)
         elif self.products == 1 and not (self.carried or grouped):
