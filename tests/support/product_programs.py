@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from warpsmith import FusionDefinition, knobs
+from warpsmith import DataType, FusionDefinition, knobs
 
 Array = np.ndarray
 
@@ -50,3 +50,27 @@ def close(result: Array, wanted: Array, depth: int) -> None:
     allowed = eps * np.abs(wanted) + 2.0**-21 * 4 * depth
     worst = np.max(np.abs(wide(result) - wanted) - allowed, initial=-1.0)
     assert worst <= 0, f"{worst} beyond what rounding allows"
+
+
+def check_behind_batches(chosen: str) -> None:
+    """A batch with a bias, a residual and two results is one kernel, clean and right, of a schedule
+    that `explain` says so.
+    """
+    x, weight = values((2, 72, 200), 1), values((40, 200), 2)
+    bias, residual = values((40,), 3), values((2, 72, 40), 4)
+    given = [x, weight, bias, residual]
+    with FusionDefinition() as fd:
+        tensors = [fd.from_pytorch(array) for array in given]
+        h = fd.ops.add(fd.ops.linear(*tensors[:3]), tensors[3])
+        fd.add_output(fd.ops.cast(h, DataType.Float))
+        fd.add_output(fd.ops.cast(fd.ops.relu(h), DataType.BFloat16))
+    with knobs.scope(device="sim"):
+        whole, positive = fd.execute(given)
+        assert fd.verify(given, schedules=2).verdict == "clean"
+    said = fd.explain()
+    assert said.startswith("1 kernel\n")
+    assert chosen in said
+    assert "load_beside" in said
+    wanted = wide(x) @ wide(weight).T + wide(bias)
+    assert np.abs(wide(whole) - wanted - wide(residual)).max() < 2.0**-5 * np.abs(wanted).max()
+    close(positive, np.maximum(wide(whole), 0), 1)

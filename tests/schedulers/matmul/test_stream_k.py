@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.product_programs import Array, close, values, wide
+from tests.support.product_programs import Array, check_behind_batches, close, values, wide
 from warpsmith import DataType, FusionDefinition, ParallelType, ScheduleError, knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
@@ -69,24 +69,7 @@ def test_sums_are_whole(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], 
 def test_batches_and_what_is_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks of a residual and a bias come ahead in all blocks; two results leave one."""
     force(monkeypatch, tile=(64, 32, 64), chunk=16, blocks=7)
-    x, weight = values((2, 72, 200), 1), values((40, 200), 2)
-    bias, residual = values((40,), 3), values((2, 72, 40), 4)
-    given = [x, weight, bias, residual]
-    with FusionDefinition() as fd:
-        tensors = [fd.from_pytorch(array) for array in given]
-        h = fd.ops.add(fd.ops.linear(*tensors[:3]), tensors[3])
-        fd.add_output(fd.ops.cast(h, DataType.Float))
-        fd.add_output(fd.ops.cast(fd.ops.relu(h), DataType.BFloat16))
-    with knobs.scope(device="sim"):
-        whole, positive = fd.execute(given)
-        assert fd.verify(given, schedules=2).verdict == "clean"
-    said = fd.explain()
-    assert said.startswith("1 kernel\n")
-    assert "stream=True" in said
-    assert "load_beside" in said
-    wanted = wide(x) @ wide(weight).T + wide(bias)
-    assert np.abs(wide(whole) - wanted - wide(residual)).max() < 2.0**-5 * np.abs(wanted).max()
-    close(positive, np.maximum(wide(whole), 0), 1)
+    check_behind_batches("stream=True")
 
 
 def test_one_kernel_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
