@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -261,23 +261,7 @@ class AcrossThreads:
         semaphore = Buffer(f"{output.name}_arrivals", DataType.Int32, MemoryType.global_, words)
         self._buffers.made.workspaces[workspace.name] = workspace
         self._buffers.made.workspaces[semaphore.name] = semaphore
-        if output in self._buffers.for_all:
-            self._check_meeting(output)
-            return Reduce(
-                carry,
-                buffers,
-                index,
-                elements,
-                block,
-                scratch,
-                grid,
-                workspace=workspace,
-                semaphore=semaphore,
-            )
-        last = Symbol(f"{output.name}_last", DataType.Bool)
-        for out in operation.outputs:
-            self._predicates.last[out] = (*self._predicates.last.get(out, ()), (last, grid))
-        return Reduce(
+        made = Reduce(
             carry,
             buffers,
             index,
@@ -285,11 +269,16 @@ class AcrossThreads:
             block,
             scratch,
             grid,
-            last,
-            workspace,
-            semaphore,
-            shared=shared,
+            workspace=workspace,
+            semaphore=semaphore,
         )
+        if output in self._buffers.for_all:
+            self._check_meeting(output)
+            return made
+        last = Symbol(f"{output.name}_last", DataType.Bool)
+        for out in operation.outputs:
+            self._predicates.last[out] = (*self._predicates.last.get(out, ()), (last, grid))
+        return replace(made, last=last, shared=shared)
 
     def _check_meeting(self, output: TensorView) -> None:
         """All threads of all blocks meet, which run at once."""
