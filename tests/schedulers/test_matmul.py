@@ -129,7 +129,7 @@ def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("columns", [columns for _, columns in candidates.TILES])
 def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     tile, chunk = (128, columns, 64), gcd(columns, 64)
-    number = Room(tile[:2], H200.family.limits).stages(chunk)
+    number = int(Room(tile[:2], H200.family.limits).stages(chunk))
     with_params(monkeypatch, tile=tile, stages=number, chunk=chunk, blocks=2)
     x, weight = operands(200, 264, 136, seed=7)
     with knobs.scope(device="sim"):
@@ -262,9 +262,10 @@ def test_tiles_that_were_measured_to_be_fastest(
     problem = Problem(values={}, alignment={}, target=H200)
     measured = [(128, wide, 64) for wide in (256, 192, 128, 64)]
     every = [p for p in heuristic.candidates(m, n, problem) if p.cluster == (1, 1)]
+    work = heuristic.Work(m=m, n=n, k=k)
     best = min(
         (params for params in every if params.tile in measured),
-        key=lambda params: heuristic.predicted_us(params, m, n, k, H200),
+        key=lambda params: work.predicted(params, H200),
     )
     assert best.tile[1] in columns
 
@@ -272,18 +273,14 @@ def test_tiles_that_were_measured_to_be_fastest(
 def test_blocks_share_what_lies_badly() -> None:
     """Rows that touch two lines of the L2 come by clusters of four."""
     problem = Problem(values={}, alignment={}, target=H200)
-    best = min(
-        heuristic.candidates(3648, 480, problem),
-        key=lambda params: heuristic.predicted_us(params, 3648, 480, 8632, H200, 1, (1.875, 1.875)),
-    )
-    assert best.cluster == (2, 2)
+    assert heuristic.Work(m=3648, n=480, k=8632).best(problem)[0][0].cluster == (2, 2)
 
 
 @pytest.mark.few(24)
 @pytest.mark.parametrize("tiles", range(1, 200))
 def test_few_places_of_a_group_are_empty(tiles: int) -> None:
     problem = Problem(values={}, alignment={}, target=H200)
-    group = next(heuristic.candidates(128 * tiles, 256, problem)).group
+    group = next(iter(heuristic.candidates(128 * tiles, 256, problem))).group
     assert min(tiles, 8) <= group <= 16
     assert -(-tiles // group) * group - tiles < max(1, tiles / 8)
 
@@ -307,7 +304,7 @@ def test_blocks_of_a_cluster_have_parts_of_k(
     each has, and then one place for sums. Each block keeps a share of the results, but for that of
     8 columns which are staged.
     """
-    own = kept(tile[1], splits, staged=True)
+    own = int(kept(tile[1], splits, staged=True))
     given = {"tile": (*tile, 64), "chunk": own, "splits": splits, "once": once}
     with_params(monkeypatch, stages=2, blocks=2 * splits, group=1, **given)
     fd = right_of_halves(operands(136, 104, 136, seed=9, dtype=DataType.Half), turned, out)
@@ -332,12 +329,11 @@ def test_long_sums_of_few_tiles_are_shared_out() -> None:
     """As they were timed on an H200: docs/lessons/matmul.md."""
     problem = Problem(values={}, alignment={}, target=H200)
 
-    def best(m: int, n: int, k: int, touched: float) -> heuristic.MatmulParams:
-        return min(
-            heuristic.candidates(m, n, problem),
-            key=lambda params: heuristic.predicted_us(params, m, n, k, H200, 1, (touched, touched)),
-        )
+    def splits(m: int, n: int, k: int) -> int:
+        ways = heuristic.candidates(m, n, problem)
+        us = heuristic.Work(m=m, n=n, k=k).priced(ways, H200)
+        return int(ways.splits[us.argmin()])
 
-    assert best(64, 320, 9152, 1).splits > 1
-    assert best(120, 416, 14520, 1.875).splits > 1
-    assert best(4096, 4096, 4096, 1).splits == best(2048, 2048, 1024, 1).splits == 1
+    assert splits(64, 320, 9152) > 1
+    assert splits(120, 416, 14520) > 1
+    assert splits(4096, 4096, 4096) == splits(2048, 2048, 1024) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from warpsmith import DataType, FusionDefinition
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.room import Room
+from warpsmith.schedulers.matmul.ways import Ways
 from warpsmith.targets.hopper import SM90A
 
 Array = np.ndarray
@@ -55,7 +57,7 @@ def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: A
     given = {
         "tile": (*tile, params.tile[2]),
         "chunk": min(params.chunk, gcd(tile[1], 64)),
-        "stages": Room(tile, SM90A.limits, places=turns or 1).stages(64),
+        "stages": int(Room(tile, SM90A.limits, places=turns or 1).stages(64)),
         "cluster": (1, 1),
         "splits": 1,
         "ping_pong": turns,
@@ -63,6 +65,13 @@ def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: A
         "stream": False,
     }
     return replace(params, **{**given, **also})
+
+
+def only(ways: Ways, wanted: Mapping[str, int], **changed: int) -> Ways:
+    """Those schedules that have some numbers, with others in place of their own."""
+    found = ways.at(np.all([getattr(ways, name) == has for name, has in wanted.items()], axis=0))
+    numbers = {name: np.full(len(found), number) for name, number in changed.items()}
+    return found.at(np.arange(len(found)), **numbers)
 
 
 def first_launches(sizes: tuple[tuple[int, int, int], ...]) -> int:

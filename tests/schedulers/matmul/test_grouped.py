@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,12 @@ import numpy as np
 import pytest
 
 from tests.support.grouped import by_group, drawn
+from tests.support.matmuls import only
 from warpsmith import DataType, FusionDefinition, ScheduleError, fuse, knobs, ops
 from warpsmith.errors import PlanWarning
 from warpsmith.schedule.transforms import split_by_group
 from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.ways import Ways
 
 BFLOAT16 = ml_dtypes.bfloat16
 
@@ -49,15 +50,12 @@ def test_blocks_go_round_the_tiles_of_all_groups(
     """Groups without rows, of less than a tile, and of several; 5 rows of none."""
     offered = heuristic.candidates
 
-    def chosen(*args: Any, **kinds: Any) -> list[heuristic.MatmulParams]:
-        cluster, splits = changed.get("cluster", (1, 1)), changed.get("splits", 1)
-        wanted = (*tile, 64 * changed.get("lines", 1)), cluster, splits, changed.get("ping_pong", 0)
-        found = (
-            p
-            for p in offered(*args, **kinds)
-            if (p.tile, p.cluster, p.splits, p.ping_pong) == wanted
-        )
-        return [replace(p, stages=4, **changed) for p in found]
+    def chosen(*args: Any, **kinds: Any) -> Ways:
+        lines, splits = changed.get("lines", 1), changed.get("splits", 1)
+        rows, columns = tile
+        wanted = {"rows": rows, "columns": columns, "lines": lines, "splits": splits}
+        wanted |= {"down": 1, "across": 1, "ping_pong": 0}
+        return only(offered(*args, **kinds), wanted, stages=4, **changed)
 
     monkeypatch.setattr(heuristic, "candidates", chosen)
     x, w = drawn(100, 136, 40, 6, BFLOAT16)
@@ -80,9 +78,9 @@ def test_parts_of_k_behind_another_kernel(monkeypatch: pytest.MonkeyPatch) -> No
     """
     offered = heuristic.candidates
 
-    def chosen(*args: Any, **kinds: Any) -> list[heuristic.MatmulParams]:
-        found = (p for p in offered(*args, **kinds) if p.tile == (64, 32, 64) and p.splits == 2)
-        return [replace(p, stages=2) for p in found if p.once]
+    def chosen(*args: Any, **kinds: Any) -> Ways:
+        wanted = {"rows": 64, "columns": 32, "lines": 1, "splits": 2, "once": 1}
+        return only(offered(*args, **kinds), wanted, stages=2)
 
     monkeypatch.setattr(heuristic, "candidates", chosen)
     x, w = drawn(40, 136, 32, 2, BFLOAT16)

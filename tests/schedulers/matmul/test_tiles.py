@@ -28,7 +28,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             params,
             tile=(*tile, params.tile[2]),
             chunk=chunk,
-            stages=Room(tile, SM90A.limits).stages(chunk),
+            stages=int(Room(tile, SM90A.limits).stages(chunk)),
             group=2,
             blocks=2,
             cluster=(1, 1),

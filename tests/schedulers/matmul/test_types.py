@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,10 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.support.matmuls import only
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.errors import PlanWarning
 from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.ways import Ways
 from warpsmith.targets import atoms
 
 
@@ -53,9 +54,9 @@ def test_blocks_that_have_parts_of_k_multiply_as_precisely_as_all_of_it(
     """Three steps of k, of which two blocks have two and one."""
     offered = heuristic.candidates
 
-    def split(*args: Any, **kinds: Any) -> list[heuristic.MatmulParams]:
-        found = [p for p in offered(*args, **kinds) if p.splits == 2]
-        return [replace(found[-1], stages=2, blocks=2)]
+    def split(*args: Any, **kinds: Any) -> Ways:
+        found = only(offered(*args, **kinds), {"splits": 2}, stages=2, blocks=2)
+        return found.at(np.array([len(found) - 1]))
 
     monkeypatch.setattr(heuristic, "candidates", split)
     x, weight = values((40, 96), 5, np.float32), values((32, 96), 6, np.float32)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+
+import numpy as np
 
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES
-from warpsmith.schedulers.matmul.params import STORED, MatmulParams, kept
+from warpsmith.schedulers.matmul.params import STORED, Numbers, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.room import CHUNKS, FEWEST_STAGES, ONE_RESULT, Room, loaded_columns
+from warpsmith.schedulers.matmul.ways import Ways, joined
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS, Atom
 from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
@@ -127,7 +128,7 @@ def candidates(
     carried: int = 0,
     prologue: Prologue | None = None,
     turned: bool = False,
-) -> Iterator[MatmulParams]:
+) -> Ways:
     """Schedules of a product of m rows and n columns, with operands of `element` bytes, or of
     several that share their rows.
 
@@ -137,111 +138,116 @@ def candidates(
         draws: whether that draws random numbers.
         turned: whether the second operand lies along n.
     """
-    limits = problem.target.family.limits
+    target, limits = problem.target, problem.target.family.limits
     held = prologue is not None
     tiles = (*TILES, *SMALL, *LARGE)
     wide = {} if swapped and not held else dict.fromkeys(((tile, 1) for tile in tiles), SPLITS)
     heights = (ROWS, 2 * ROWS) if few else ()
     deep = [lines for lines in LINES if not held or lines * DEPTH_BYTES <= COMPUTED_BYTES]
     narrow = {((rows, few), lines): SPLITS for lines in deep for rows in heights}
-    forms = _forms({**wide, **narrow}, turns=not swapped and not held)
-    share = 1 if prologue is None else prologue.share
+    every = list(_forms({**wide, **narrow}, turns=not swapped and not held))
+    forms = np.array(every, np.int64).reshape(-1, 7)
+
+    others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
+    turns, rows, columns, lines, down, across, splits = forms.T
+    groups = np.where(turns, turns, rows // ROWS)
+    threads = GROUP_THREADS * np.where(turns, 1, groups)
+    left = _of_each(_registers, limits, groups) - rows * products * columns // threads * (
+        1 + carried
+    )
+    fits = (products * columns <= MOST_COLUMNS) & ((splits == 1) | (products == 1))
+    fits &= columns // 2 + INSTRUCTION_REGISTERS <= _of_each(_start, limits, groups)
+    fits &= others + lines * COMPUTED_REGISTERS * held <= left
+    fits &= (down == 1) | (-(-m // rows) >= down)
+    fits &= (across == 1) | (-(-n // columns) >= across)
+    if carried:
+        fits &= (turns == 0) & (down * across * splits == 1) & np.isin(columns, CARRIED)
+
+    turns, rows, columns, lines, down, across, splits = forms[fits].T
+    along, count = -(-m // rows), -(-m // rows) * -(-n // columns)
+    beside = SUM_BYTES * threads[fits] * (left[fits] - DRAWING_REGISTERS)
+    widest = beside // (rows * max(moved.each + moved.out, 1)) if draws else CHUNKS[0]
+    through = (columns % STORED == 0) & bool(moved.loaded or moved.staged)
+    own = kept(columns, splits, staged=through)
+    blocks = down * across * splits
+    known = [0, *map(target.teams, range(1, max(blocks, default=0) + 1))]
+    teams = np.array(known, np.int64)[blocks]
+    once = (splits > 1) & (batches * count <= teams)
+    rounds = np.where(columns == few, MOST_NARROW_ROUNDS, MOST_ROUNDS)
+    fits = (splits == 1) | (
+        ((own < columns) | (columns == few)) & (count * splits <= rounds * target.sm_count)
+    )
+    widths = {each: loaded_columns(each, element, turned=turned) for each in {*columns.tolist()}}
+    room = Room(
+        (rows, products * np.array([widths[each] for each in columns.tolist()], np.int64)),
+        limits,
+        moved,
+        np.where(splits > 1, splits * own * np.where(once, 1, 2), 0),
+        np.maximum(turns, 1),
+        lines=lines,
+        share=1 if prologue is None else prologue.share,
+        begun=bool(n * moved.widest % SECTOR),
+    )
+    chunk, stored, ahead = room.best(own * through, widest)
+    chunks = room.loaded(own, chunk, stored, ahead) if moved.loaded else 0 * chunk
     group_of = cache(_group)
-    for turns, (rows, columns), lines, cluster, splits in forms:
-        held_columns = products * columns
-        if held_columns > MOST_COLUMNS or splits > 1 < products:
-            continue
-        alone = cluster == (1, 1) and splits == 1
-        if carried and (turns or not alone or columns not in CARRIED):
-            continue
-        along = (_tiles(m, rows), _tiles(n, columns))
-        if any(count < has > 1 for count, has in zip(along, cluster, strict=True)):
-            continue
-        groups = turns or rows // ROWS
-        if columns // 2 + INSTRUCTION_REGISTERS > _start(limits, groups):
-            continue
-        threads = GROUP_THREADS * (1 if turns else groups)
-        sums = rows * held_columns // threads
-        others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
-        others += lines * COMPUTED_REGISTERS if held else 0
-        left = _registers(limits, groups) - sums * (1 + carried)
-        if others > left:
-            continue
-        beside = SUM_BYTES * threads * (left - DRAWING_REGISTERS)
-        widest = beside // (rows * max(moved.each + moved.out, 1)) if draws else CHUNKS[0]
-        through = bool(moved.loaded or moved.staged) and columns % STORED == 0
-        own = kept(columns, splits, staged=through)
-        rounds = MOST_NARROW_ROUNDS if columns == few else MOST_ROUNDS
-        most = rounds * problem.target.sm_count
-        if splits > 1 and (own == columns != few or math.prod(along) * splits > most):
-            continue
-        blocks = math.prod(cluster) * splits
-        if blocks > 1 and not problem.target.runs((blocks,)):
-            continue
-        teams = problem.target.teams(blocks)
-        once = splits > 1 and batches * math.prod(along) <= teams
-        joined = splits * own * (1 if once else 2) if splits > 1 else 0
-        brought = products * loaded_columns(columns, element, turned=turned)
-        room = Room(
-            (rows, brought),
-            limits,
-            moved,
-            joined,
-            turns or 1,
-            lines=lines,
-            share=share,
-            begun=bool(n * moved.widest % SECTOR),
-        )
-        chunk, stored, ahead = room.best(own if through else 0, widest)
-        if ahead < FEWEST_STAGES:
-            continue
-        loaded, staged = (moved.loaded, moved.staged) if chunk else ((), ())
-        chunks = room.loaded(own, chunk, stored, ahead) if loaded else 0
-        yield MatmulParams(
-            tile=(rows, columns, lines * DEPTH_BYTES // element),
-            lines=lines,
-            swapped=swapped,
-            stages=ahead,
-            chunk=chunk,
-            load_stages=chunks,
-            store_stages=stored if staged else 0,
-            loaded=loaded,
-            staged=staged,
-            group=group_of(_tiles(along[0], cluster[0])),
-            blocks=blocks * teams,
-            pairs=tuple(name for name in moved.pairs if name not in staged),
-            cluster=cluster,
-            splits=splits,
-            once=once,
-            ping_pong=turns,
-        )
+    return Ways(
+        rows=rows,
+        columns=columns,
+        depth=lines * DEPTH_BYTES // element,
+        lines=lines,
+        down=down,
+        across=across,
+        splits=splits,
+        ping_pong=turns,
+        stages=ahead,
+        chunk=chunk,
+        kept=kept(columns, splits, staged=chunk > 0),
+        group=np.array([group_of(each) for each in (-(-along // down)).tolist()], np.int64),
+        blocks=blocks * teams,
+        once=once,
+        load_stages=chunks * (chunk > 0),
+        store_stages=stored * (chunk > 0) * bool(moved.staged),
+        parts=np.ones_like(rows),
+        stream=np.zeros_like(rows),
+        swapped=swapped,
+        loaded=moved.loaded,
+        staged=moved.staged,
+        pairs=moved.pairs,
+    ).at(fits & (teams > 0) & (ahead >= FEWEST_STAGES))
 
 
-def in_parts(params: MatmulParams, tiles: int, k: int, limits: Limits) -> Iterator[MatmulParams]:
-    """The schedule where blocks of the grid, or clusters, have parts of k: of all tiles, in one
-    round, or of those that are left for less than half a round behind others.
+def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
+    """These schedules, each before those where blocks of the grid, or clusters, have parts of k: of
+    all tiles, in one round, or of those that are left for less than half a round behind others.
 
     Args:
         tiles: that blocks load, of all batches.
     """
-    steps = math.ceil(k / params.tile[2]) // (LEAST_STEPS * params.splits)
-    room = min(params.blocks // (max(tiles, 1) * params.splits), steps, PARTS[-1])
-    sums = math.prod(params.tile[:2]) // (GROUP_THREADS * params.groups)
-    fits = bool(params.chunk) or sums + JOINING_REGISTERS <= _start(limits, params.groups)
-    if not fits or params.ping_pong:
-        return
-    for parts in dict.fromkeys((*(each for each in PARTS if each < room), room)):
-        if parts > 1:
-            yield replace(params, parts=parts)
-    rounds, rest = divmod(tiles, params.blocks)
-    if 0 < rounds < MOST_LAST_ROUNDS and 0 < 2 * rest <= params.blocks and params.splits == 1:
-        yield replace(params, stream=True)
+    steps = -(-k // ways.depth) // (LEAST_STEPS * ways.splits)
+    room = np.minimum(ways.blocks // (np.maximum(tiles, 1) * ways.splits), steps)
+    room = np.minimum(room, PARTS[-1])
+    sums = ways.rows * ways.columns // (GROUP_THREADS * ways.groups)
+    fits = (ways.chunk > 0) | (sums + JOINING_REGISTERS <= _of_each(_start, limits, ways.groups))
+    fits &= ways.ping_pong == 0
+    found, places = [ways], [np.arange(len(ways))]
+    for most in (*PARTS, 0):
+        parts = np.full_like(room, most) if most else room
+        (place,) = np.nonzero(fits & (room > 1) & ((parts < room) | (most == 0)))
+        found.append(ways.at(place, parts=parts[place]))
+        places.append(place)
+    rounds, rest = np.divmod(tiles, ways.blocks)
+    few = (rounds > 0) & (rounds < MOST_LAST_ROUNDS) & (rest > 0) & (2 * rest <= ways.blocks)
+    (place,) = np.nonzero(fits & few & (ways.splits == 1))
+    found.append(ways.at(place, stream=np.ones_like(place)))
+    return joined(found, np.concatenate([*places, place]))
 
 
 def _forms(
     shared: Mapping[tuple[tuple[int, int], int], Sequence[int]], *, turns: bool
-) -> Iterator[tuple[int, tuple[int, int], int, tuple[int, int], int]]:
-    """Groups that take turns, rows and columns, lines, cluster and splits; what was timed first.
+) -> Iterator[tuple[int, int, int, int, int, int, int]]:
+    """Groups that take turns, rows and columns, lines, blocks of a cluster along m and n, and
+    splits; what was timed first.
 
     Args:
         shared: splits by tile and lines, where all groups of a block share a tile.
@@ -249,13 +255,19 @@ def _forms(
     """
     for (tile, lines), parts in shared.items():
         for cluster in CLUSTERS:
-            yield 0, tile, lines, cluster, 1
+            yield 0, *tile, lines, *cluster, 1
         for splits in parts:
-            yield 0, tile, lines, (1, 1), splits
+            yield 0, *tile, lines, 1, 1, splits
     for groups in TURNS if turns else ():
         for tile in (*TILES, *SMALL):
             for cluster in CLUSTERS:
-                yield groups, tile, 1, cluster, 1
+                yield groups, *tile, 1, *cluster, 1
+
+
+def _of_each(registers: Callable[[Limits, int], int], limits: Limits, groups: Numbers) -> Numbers:
+    """Registers of a thread, by the warp groups of each schedule."""
+    most = int(max(groups, default=0))
+    return np.array([0, *(registers(limits, g + 1) for g in range(most))], np.int64)[groups]
 
 
 def _start(limits: Limits, groups: int) -> int:

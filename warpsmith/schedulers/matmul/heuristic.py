@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Move, Pointwise
@@ -16,7 +18,7 @@ from warpsmith.schedulers.matmul.candidates import (
     FEW,
     candidates,
     few_columns,
-    in_parts,
+    with_parts,
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, unloadable
 from warpsmith.schedulers.matmul.model import (
@@ -25,13 +27,13 @@ from warpsmith.schedulers.matmul.model import (
     predicted_us,
     rows_cost,
 )
-from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
+from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
-from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
 
 __all__ = [
@@ -101,25 +103,34 @@ class Work:
 
     def predicted(self, params: MatmulParams, target: Target) -> float:
         """Microseconds with these parameters."""
-        touched: list[float] = []
-        edges: list[int] = []
-        columns = loaded_columns(params.tile[1], self.element, turned=self.turned[1])
-        tile = params.tile[0], columns
+        return float(self.priced(Ways.of(params), target)[0])
+
+    def priced(self, ways: Ways, target: Target) -> Times:
+        """Microseconds with each of these schedules."""
+        widths = {
+            each: loaded_columns(each, self.element, turned=self.turned[1])
+            for each in {*ways.columns.tolist()}
+        }
+        columns = np.array([widths[each] for each in ways.columns.tolist()], np.int64)
+        touched: list[Times] = []
+        edges: list[Numbers] = []
+        tile = ways.rows, columns
         sides = zip(tile, (self.m, self.n), self.turned, self.stored, strict=True)
         for edge, extent, across, size in sides:
             line = (extent if across else self.k) * size
-            edges.append((edge if across else params.tile[2]) * size)
+            edges.append((edge if across else ways.depth) * size)
             touched.append(rows_cost(edges[-1], line))
-        spare = 0
+        spare: Count = 0
         if self.groups is not None:  # the last tile of each group has half of its rows
-            spare = (self.groups + 1) * params.tile[0] // 2
-        sizes = (self.m + spare, self.n, self.k)
-        planes = self.moved.planes if params.chunk else ()
-        lines = sum(max(size, L2_LINE // params.chunk) for size in planes)
-        epilogue = (self.operations, lines, self.moved.by_threads)
+            spare = (self.groups + 1) * ways.rows // 2
+        chunk = np.maximum(ways.chunk, 1)
+        lines = sum((np.maximum(size, L2_LINE // chunk) for size in self.moved.planes), 0 * chunk)
+        epilogue = (self.operations, lines * (ways.chunk > 0), self.moved.by_threads)
         return predicted_us(
-            params,
-            *sizes,
+            ways,
+            self.m + spare,
+            self.n,
+            self.k,
             target,
             self.batches,
             touched,
@@ -134,6 +145,20 @@ class Work:
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """All candidates with the microseconds that they are predicted to take, fastest first."""
+        ways = self.ways(problem)
+        us = self.priced(ways, problem.target)
+        order = np.argsort(us, kind="stable").tolist()
+        return [(self._whole(ways[place]), float(us[place])) for place in order]
+
+    def best(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
+        """The first of these alone; none where there are none."""
+        ways = self.ways(problem)
+        us = self.priced(ways, problem.target)
+        first = [int(np.argmin(us))] if len(ways) else []
+        return [(self._whole(ways[place]), float(us[place])) for place in first]
+
+    def ways(self, problem: Problem) -> Ways:
+        """All candidates."""
         grouped = self.groups is not None
         found = candidates(
             self.m + ((self.groups or 0) + 1) * 2 * ROWS if grouped else self.m,
@@ -152,24 +177,19 @@ class Work:
             turned=self.turned[1],
         )
         if grouped:  # the others were never the fastest: docs/lessons/groups.md
-            found = (p for p in found if p.cluster == (1, 1) and p.groups <= 2 and not p.ping_pong)
-        if self.prologue is not None:
-            found = (_whole(params, self.k) for params in found)
-        elif self.products == 1 and not (self.carried or grouped):
-            limits = problem.target.family.limits
-            found = (way for params in found for way in self._in_parts(params, limits))
-        timed = [(params, self.predicted(params, problem.target)) for params in found]
-        return sorted(timed, key=lambda each: each[1])
+            alone = (found.down * found.across == 1) & (found.groups <= 2) & (found.ping_pong == 0)
+            return found.at(alone)
+        if self.prologue is not None or self.products > 1 or self.carried:
+            return found
+        tiles = self.batches * counted_tiles(found, self.m, self.n)[0]
+        again = (found.ping_pong == 0) | (tiles > found.blocks)  # else none has a second tile
+        return with_parts(found.at(again), tiles[again], self.k, problem.target.family.limits)
 
-    def _in_parts(self, params: MatmulParams, limits: Limits) -> Iterator[MatmulParams]:
-        """A schedule, and those in which blocks of the grid have parts of k; none of groups that
-        take turns where no block has a second tile.
-        """
-        tiles = self.batches * counted_tiles(params, self.m, self.n)[0]
-        if params.ping_pong and tiles <= params.blocks:
-            return
-        yield params
-        yield from in_parts(params, tiles, self.k, limits)
+    def _whole(self, params: MatmulParams) -> MatmulParams:
+        """The parameters for a k that steps of all blocks divide, where an operand is computed."""
+        step = params.tile[2] * params.splits
+        whole = self.prologue is not None and self.k and self.k % step == 0
+        return replace(params, whole=step) if whole else params
 
 
 def product_of(fusion: Program) -> Matmul:
@@ -213,12 +233,6 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     )
 
 
-def _whole(params: MatmulParams, k: int) -> MatmulParams:
-    """The parameters for a k that steps of all blocks divide, where they do."""
-    step = params.tile[2] * params.splits
-    return replace(params, whole=step) if k and k % step == 0 else params
-
-
 def choose(fusion: Program, problem: Problem) -> MatmulParams:
     """The candidate of the smallest predicted time, for a problem of sizes that are supported."""
     return best_way(works_of(fusion, problem), problem)[0]
@@ -253,7 +267,7 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
     if reason := unloadable(fusion, problem):
         return reason
     works = works_of(fusion, problem)
-    if works[0].prologue is None or fastest_first(works, problem):
+    if works[0].prologue is None or any(len(work.ways(problem)) for work in works):
         return ""
     return "no tile of its product has room for what its operand is computed from"
 
@@ -263,7 +277,8 @@ def best_way(works: Iterable[Work], problem: Problem) -> tuple[MatmulParams, flo
     asked = tuple(works), problem.target
     found: tuple[MatmulParams, float] | None = problem.found.get(asked)
     if found is None:
-        found = problem.found[asked] = fastest_first(asked[0], problem)[0]
+        first = (way for work in asked[0] for way in work.best(problem))
+        found = problem.found[asked] = min(first, key=lambda way: way[1])
     return found
 
 

@@ -17,6 +17,7 @@ from warpsmith.schedule.products import FRAGMENTS
 from warpsmith.schedulers.caching import in_memory
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried
+from warpsmith.schedulers.matmul.params import Count
 from warpsmith.schedulers.matmul.shape import (
     Shape,
     places_of,
@@ -123,14 +124,14 @@ class Beside:
         """Bytes of an element in all chunks that are loaded and have rows and columns."""
         return sum(self.planes)
 
-    def size(self, rows: int, columns: int, places: int = 1) -> int:
+    def size(self, rows: Count, columns: Count, places: int = 1) -> Count:
         """Bytes of a stage of all chunks, for tiles of so many rows, of which some are staged in as
         many places.
         """
         whole = rows * columns * (self.each + places * self.out)
         return whole + rows * self.row + columns * self.column
 
-    def loaded_size(self, rows: int, columns: int) -> int:
+    def loaded_size(self, rows: Count, columns: Count) -> Count:
         """Bytes of a stage of the chunks that are loaded, each from a multiple of `PLACE` on."""
         vectors = len(self.loaded) - len(self.planes)
         whole = sum(-(-rows * columns * size // PLACE) * PLACE for size in self.planes)

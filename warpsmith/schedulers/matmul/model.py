@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from warpsmith.ir.integers import constant
-from warpsmith.ir.rounds import last_parts
-from warpsmith.schedulers.matmul.params import MatmulParams
+import numpy as np
+
+from warpsmith.ir.rounds import MOST_PARTS
+from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue
+from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -120,8 +122,8 @@ CHUNK_SHARE = 0.92
 
 
 def epilogue_us(
-    elements: int, epilogue: tuple[int, int, int], groups: int, target: Target
-) -> tuple[float, float]:
+    elements: Numbers, epilogue: tuple[int, Count, int], groups: Numbers, target: Target
+) -> tuple[Times, Times]:
     """Microseconds that what a product's threads compute, and what they load, adds to it.
 
     Chunks that the TMA unit loads take as long as the lines that they touch. A bias and a residual
@@ -133,7 +135,7 @@ def epilogue_us(
         groups: warp groups of a block that have it at a time.
     """
     operations, lines, by_threads = epilogue
-    share = EPILOGUE_ISSUE_SHARE * min(groups, EPILOGUE_GROUPS)
+    share = EPILOGUE_ISSUE_SHARE * np.minimum(groups, EPILOGUE_GROUPS)
     issued = share * WARP * target.sm_issues * target.sm_count
     brought = CHUNK_SHARE * target.rates.sm_load * target.sm_count
     loaded = by_threads / (EPILOGUE_MEMORY_SHARE * target.rates.memory)
@@ -152,23 +154,23 @@ def prologue_us(elements: int, operations: int, target: Target) -> float:
 
 
 def predicted_us(
-    params: MatmulParams,
-    m: int,
+    ways: Ways,
+    m: Count,
     n: int,
     k: int,
     target: Target,
     batches: int = 1,
-    touched: Sequence[float] = (1.0, 1.0),
-    epilogue: tuple[int, int, int] = (0, 0, 0),
-    edges: Sequence[int] = (DEPTH_BYTES, DEPTH_BYTES),
+    touched: Sequence[float | Times] = (1.0, 1.0),
+    epilogue: tuple[int, Count, int] = (0, 0, 0),
+    edges: Sequence[Count] = (DEPTH_BYTES, DEPTH_BYTES),
     products: int = 1,
     prologue: Prologue | None = None,
     written: int = 2,
     groups: int = 1,
-    loaded: int = 0,
-) -> float:
-    """Microseconds of a product, or of several of one left operand: as many rounds of tiles as
-    blocks go.
+    loaded: Count = 0,
+) -> Times:
+    """Microseconds of a product, or of several of one left operand, with each of some schedules: as
+    many rounds of tiles as blocks go.
 
     A step over k takes as long as its products and, where all blocks load at once, its loads: from
     the L2, and of each element once from memory, which few blocks have to themselves; the longest
@@ -185,114 +187,118 @@ def predicted_us(
         groups: of rows, each of which has a right operand of its own.
         loaded: columns of b's tiles, where whole pieces are more than a tile has.
     """
-    rows, columns, depth = params.tile
-    brought, ready = float(rows), 0.0
+    rows, columns, depth, blocks = ways.rows, ways.columns, ways.depth, ways.blocks
+    brought, ready = rows * 1.0, 0.0 * rows
     if prologue is not None:
-        brought *= prologue.share
-        ready = prologue_us(rows * depth // params.lines, prologue.operations, target)
-        ready *= max(target.sm_count, 2 * target.sm_count // params.groups)
-    splits, parts = params.splits, params.parts
-    tiles, places = (batches * count * splits * parts for count in counted_tiles(params, m, n))
-    wide, held = products * columns, products * (loaded or columns)
+        brought = brought * prologue.share
+        ready = prologue_us(1, prologue.operations, target) * (rows * depth // ways.lines)
+        ready = ready * np.maximum(target.sm_count, 2 * target.sm_count // ways.groups)
+    splits, parts = ways.splits, ways.parts
+    tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))
+    wide, held = products * columns, products * (loaded + columns * (np.asarray(loaded) == 0))
     asked = wide + (0 if prologue else products * FIRST_OPERAND)
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
-    along = zip((brought, held), reversed(params.cluster), touched, strict=True)
-    read = L2_LINE * sum(rows / by * cost for rows, by, cost in along)
-    step = (
+    of_a, of_b = touched
+    read = L2_LINE * (brought / ways.across * of_a + held / ways.down * of_b)
+    step = _disturbed(
         multiplied,
         ready,
-        read * min(tiles, params.blocks) / (L2_SHARE * target.rates.l2),
+        read * np.minimum(tiles, blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
-        LATENCY_US / (params.stages * params.lines),
+        LATENCY_US / (ways.stages * ways.lines),
         STEP_US,
     )
-    start = START_US + (CLUSTER_US if params.cluster != (1, 1) else 0.0)
-    summed = rows * params.kept * SUM_BYTES
-    joined = JOIN_US + splits * summed / JOIN_RATE if splits > 1 else 0.0
-    if parts > 1:
-        joined += SUMS_US + parts * summed / SUMS_READ_RATE
-    scattered = SWAPPED_US if params.swapped else SCATTER_US
-    stored = (STORE_US if params.chunk else scattered) * rows * params.kept
-    stored += CHUNK_US * params.kept / params.chunk if params.chunk else 0.0
-    leaves = rows * columns * written * params.blocks / (WRITE_SHARE * target.rates.memory)
-    leaves *= _sectors_written(params.chunk, n)
-    at_once = 1 if params.ping_pong else params.groups
+    start = START_US + CLUSTER_US * (ways.down * ways.across > 1)
+    summed = rows * ways.kept * SUM_BYTES
+    joined = (splits > 1) * (JOIN_US + splits * summed / JOIN_RATE)
+    joined = joined + (parts > 1) * (SUMS_US + parts * summed / SUMS_READ_RATE)
+    scattered = SWAPPED_US if ways.swapped else SCATTER_US
+    staged, chunk = ways.chunk > 0, np.maximum(ways.chunk, 1)
+    element_us = np.where(staged, STORE_US, scattered)
+    stored = ways.kept * (rows * element_us + staged * CHUNK_US / chunk)
+    leaves = rows * columns * written * blocks / (WRITE_SHARE * target.rates.memory)
+    leaves = leaves * _sectors_written(ways.chunk, n)
+    in_turn = ways.ping_pong > 0
+    at_once = np.where(in_turn, 1, ways.groups)
     elements = rows * columns * target.sm_count
     computed, brought_us = epilogue_us(elements, epilogue, at_once, target)
     behind = joined + stored + computed + brought_us
     sides = zip((brought, held), (n / columns, m / groups / rows), edges, strict=True)
     once = sum(
-        lines * _first_asked(max(math.ceil(by), 1)) * (1 + JUMP_BYTES / edge)
+        lines * _first_asked(np.maximum(np.ceil(by), 1)) * (1 + JUMP_BYTES / edge)
         for lines, by, edge in sides
     )
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
-    steps = math.ceil(math.ceil(math.ceil(k / depth) / parts) / splits) * params.lines
-    whole, rest = divmod(tiles if params.stream else places, params.blocks)
-    shared = (constant(last_parts(rest, params.blocks, steps)) or 1) if params.stream else 1
-    main = steps * _together(*step, each * params.blocks)
-    last = math.ceil(steps / shared) * _together(*step, each * rest * shared)
-    if shared > 1:
-        last += LAST_US + shared * summed / SUMS_READ_RATE
+    of_part = np.ceil(np.ceil(k / depth) / parts)
+    steps = np.ceil(of_part / splits) * ways.lines
+    whole, rest = np.divmod(np.where(ways.stream, tiles, places), blocks)
+    among = np.minimum(blocks // np.maximum(rest, 1), np.minimum(steps, MOST_PARTS))
+    shared = np.where(ways.stream, np.maximum(among, 1), 1)  # as `last_parts`
+    main = steps * _together(step + (each * blocks) ** AT_ONCE)
+    last = np.ceil(steps / shared) * _together(step + (each * rest * shared) ** AT_ONCE)
+    last = last + (shared > 1) * (LAST_US + shared * summed / SUMS_READ_RATE)
     rounds = whole + (rest > 0)
-    main = main if whole else last
+    main = np.where(whole, main, last)
     stores = (rounds - 1) * leaves + main + behind
-    if params.ping_pong:
-        waits = HAND_OFF_US + EXPOSED * computed + brought_us
-        out = behind + WAY_OUT_US
-        return start + max(rounds * max(main + waits, out) + min(main, behind), stores)
-    return start + max(whole * (main + behind) + (last + behind if rest else 0.0), stores)
+    waits = HAND_OFF_US + EXPOSED * computed + brought_us
+    turns = rounds * np.maximum(main + waits, behind + WAY_OUT_US) + np.minimum(main, behind)
+    alone = whole * (main + behind) + (rest > 0) * (last + behind)
+    return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), stores))
 
 
-def _together(*each: float) -> float:
+def _disturbed(*each: float | Times) -> Times:
+    """What several things that are done at once are as, before `_together`."""
+    return np.asarray(sum(part**AT_ONCE for part in each))
+
+
+def _together(disturbed: Times) -> Times:
     """How long it takes to do several things at once that disturb each other."""
-    return float(sum(part**AT_ONCE for part in each) ** (1 / AT_ONCE))
+    return np.asarray(disturbed ** (1 / AT_ONCE))
 
 
-def lines_touched(edge: int, pitch: int) -> float:
+def lines_touched(edge: Count, pitch: int) -> Times:
     """Lines of the L2 that rows of a box touch for each `DEPTH_BYTES` that they bring, in the mean.
 
     Args:
         edge: bytes that lie together, which come in pieces of as many as a swizzle permutes.
         pitch: bytes from one of these to the next.
     """
-    piece = math.gcd(edge, DEPTH_BYTES)
-    step = math.gcd(pitch, piece)
-    return (1 + (piece - step) / L2_LINE) * DEPTH_BYTES / piece
+    piece = np.gcd(edge, DEPTH_BYTES)
+    step = np.gcd(pitch, piece)
+    return np.asarray((1 + (piece - step) / L2_LINE) * DEPTH_BYTES / piece)
 
 
-def _first_asked(blocks: int) -> float:
+def _first_asked(blocks: Times) -> Times:
     """How much of what so many blocks have is read from memory for each of them."""
     return (1 + MET * (1 - 1 / blocks)) / blocks
 
 
-def rows_cost(edge: int, pitch: int) -> float:
+def rows_cost(edge: Count, pitch: int) -> Times:
     """Lines of the L2 that rows of a box are as, for each `DEPTH_BYTES` that they bring.
 
     Args:
         edge, pitch: as of `lines_touched`.
     """
-    piece = math.gcd(edge, DEPTH_BYTES)
-    step = math.gcd(pitch, piece)
-    begun = DEPTH_BYTES / piece * (1 - min(step, SECTOR) / SECTOR)
+    piece = np.gcd(edge, DEPTH_BYTES)
+    step = np.gcd(pitch, piece)
+    begun = DEPTH_BYTES / piece * (1 - np.minimum(step, SECTOR) / SECTOR)
     return 1 + BEGUN_LINE * (lines_touched(edge, pitch) - 1) + BEGUN_SECTOR * begun
 
 
-def _sectors_written(chunk: int, n: int) -> float:
+def _sectors_written(chunk: Numbers, n: int) -> Times:
     """Sectors of memory that a result's chunks are as, for each that they would fill: rows of n
     elements of 16 bits may begin inside one.
     """
     shared = 1 - math.gcd(2 * n, SECTOR) / SECTOR
-    return 1 + SHARED_SECTOR * shared * SECTOR / (2 * chunk) if chunk else 1.0
+    return 1 + (chunk > 0) * (SHARED_SECTOR * shared * SECTOR / (2 * np.maximum(chunk, 1)))
 
 
-def counted_tiles(params: MatmulParams, m: int, n: int) -> tuple[int, int]:
+def counted_tiles(ways: Ways, m: Count, n: int) -> tuple[Numbers, Numbers]:
     """Tiles of one batch that blocks load, those of clusters outside the product among them; and
     places for tiles, with the empty ones of the last group.
     """
-    rows, columns, _ = params.tile
-    down, across = params.cluster
-    along = math.ceil(m / (rows * down))
-    beside = math.ceil(n / (columns * across)) * down * across
-    apart = 1 if params.ping_pong else params.group
-    return along * beside, math.ceil(along / apart) * apart * beside
+    along = -(-m // (ways.rows * ways.down))
+    beside = -(-n // (ways.columns * ways.across)) * ways.down * ways.across
+    apart = np.where(ways.ping_pong, 1, ways.group)
+    return along * beside, -(-along // apart) * apart * beside

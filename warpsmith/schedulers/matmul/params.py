@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from warpsmith.targets.atoms import ROWS
 
 FRAGMENT = 8
@@ -12,6 +15,14 @@ STORED = 16
 
 STEPS = 4
 """Instructions along the depth of a tile: 128 bytes, of which each takes 32."""
+
+
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+"""Columns of numbers, and of conditions, one for each of many schedules."""
+
+Count = int | Numbers
+"""A number, or one for each of many schedules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +106,7 @@ class MatmulParams:
     @property
     def kept(self) -> int:
         """Columns of a tile whose results a block has."""
-        return kept(self.tile[1], self.splits, staged=self.chunk > 0)
+        return int(kept(self.tile[1], self.splits, staged=self.chunk > 0))
 
     @property
     def outside(self) -> int:
@@ -128,9 +139,9 @@ class MatmulParams:
         return "\n".join(lines)
 
 
-def kept(columns: int, splits: int, *, staged: bool) -> int:
+def kept(columns: Count, splits: Count, *, staged: bool | Flags) -> Numbers:
     """Columns of a tile whose results a block has: a share of them where blocks have parts of k,
     and shares are whole fragments, or what `stmatrix` stores; else all.
     """
-    least = STORED if staged else FRAGMENT
-    return columns if columns % (splits * least) else columns // splits
+    least = np.where(staged, STORED, FRAGMENT)
+    return np.where(columns % (splits * least), columns, columns // splits)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
+from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.targets.family import Limits
 
 FEWEST_STAGES = 4
@@ -54,7 +56,7 @@ def piece_of(columns: int, size: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What shared memory holds of a tile.
+    """What shared memory holds of a tile, or of many: numbers may be columns of them.
 
     Attributes:
         tile: rows, and columns of all products, as `loaded_columns` says.
@@ -68,36 +70,37 @@ class Room:
             columns stores of 37 products took 3 % less than with 32 (an H200, 2026-11-26).
     """
 
-    tile: tuple[int, int]
+    tile: tuple[Count, Count]
     limits: Limits
     moved: Beside = ONE_RESULT
-    joined: int = 0
-    places: int = 1
-    lines: int = 1
+    joined: Count = 0
+    places: Count = 1
+    lines: Count = 1
     share: float = 1
     begun: bool = False
 
     @property
-    def stage(self) -> int:
+    def stage(self) -> Numbers:
         """Bytes of the operands in one stage."""
         rows, columns = self.tile
-        return math.ceil(rows * self.share + columns) * self.lines * DEPTH_BYTES
+        held = np.ceil(rows * self.share).astype(np.int64) + columns
+        return np.asarray(held * self.lines * DEPTH_BYTES)
 
-    def left(self, chunk: int, stored: int) -> int:
+    def left(self, chunk: Count, stored: Count) -> Numbers:
         """Bytes for stages of the operands, beside the fewest of chunks that are loaded, and so
         many of those that are stored.
         """
         rows, moved = self.tile[0], self.moved
-        chunks = CHUNK_STAGES * moved.size(rows, chunk, 0) if chunk else 0
+        chunks = np.where(chunk, CHUNK_STAGES * moved.size(rows, chunk, 0), 0)
         out = stored * self.places * rows * chunk * moved.out
         taken = BARRIER_BYTES + chunks + out + rows * self.joined * SUM_BYTES
-        return self.limits.block_shared - taken
+        return np.asarray(self.limits.block_shared - taken)
 
-    def stages(self, chunk: int, stored: int = CHUNK_STAGES) -> int:
+    def stages(self, chunk: Count, stored: int = CHUNK_STAGES) -> Numbers:
         """Stages for tiles of the operands."""
-        return min(self.left(chunk, stored) // self.stage, MOST_STAGES)
+        return np.asarray(np.minimum(self.left(chunk, stored) // self.stage, MOST_STAGES))
 
-    def best(self, columns: int, widest: int = CHUNKS[0]) -> tuple[int, int, int]:
+    def best(self, columns: Count, widest: Count = CHUNKS[0]) -> tuple[Numbers, Numbers, Numbers]:
         """Columns of a chunk, stages of those that are stored, and of the operands: the most
         columns that a swizzle permutes, or fewer, where operands would have too few stages or
         chunks are many.
@@ -106,33 +109,30 @@ class Room:
             columns: that a block stores of a tile; 0 where nothing moves in chunks.
             widest: a chunk.
         """
-        fitting = (c for c in CHUNKS if columns % c == 0 and c * self.moved.widest <= CHUNK_BYTES)
-        ways = [
-            (chunk, stored, self.stages(chunk, stored))
-            for chunk in (fitting if columns else (0,))
-            for stored in self._stored(columns, chunk)
-            if chunk <= widest
-        ]
+        fitting = [c for c in CHUNKS if c * self.moved.widest <= CHUNK_BYTES]
+        best: list[Numbers] = [np.zeros_like(columns)] * 4
+        for chunk in (*fitting, 0):
+            ahead, many = self.stages(chunk), np.asarray(columns > FEW_CHUNKS * chunk)
+            whole = (columns % (chunk or 1) == 0) & ((columns > 0) == (chunk > 0))
+            more = STORED_STAGES if chunk >= STORED_COLUMNS and not self.moved.loaded else ()
+            for stored in (CHUNK_STAGES, *more):
+                fits = whole & (chunk <= widest)
+                if stored > CHUNK_STAGES:
+                    fits = fits & many & (self.stages(chunk, stored) == ahead)
+                flows = ~many | self.begun | (stored > CHUNK_STAGES)
+                worth = np.minimum(ahead, FEWEST_STAGES)
+                for each, most in ((flows, 1), (chunk, CHUNKS[0]), (stored, STORED_STAGES[-1])):
+                    worth = worth * (most + 1) + each  # what is compared first counts most
+                found: list[Count] = [worth, chunk, stored, ahead]
+                better = fits & (worth > best[0])
+                best = [np.where(better, a, b) for a, b in zip(found, best, strict=True)]
+        return best[1], best[2], best[3]
 
-        def worth(way: tuple[int, int, int]) -> tuple[int, bool, int, int]:
-            chunk, stored, ahead = way
-            flows = self.begun or columns <= FEW_CHUNKS * chunk or stored > CHUNK_STAGES
-            return min(ahead, FEWEST_STAGES), flows, chunk, stored
-
-        return max(ways, key=worth, default=(0, 0, 0))
-
-    def _stored(self, columns: int, chunk: int) -> tuple[int, ...]:
-        """Stages of chunks that are stored, of which a tile of so many columns may have."""
-        many = chunk >= STORED_COLUMNS and columns > FEW_CHUNKS * chunk and not self.moved.loaded
-        ahead = self.stages(chunk)
-        more = (s for s in STORED_STAGES if many and self.stages(chunk, s) == ahead)
-        return CHUNK_STAGES, *more
-
-    def loaded(self, columns: int, chunk: int, stored: int, ahead: int) -> int:
+    def loaded(self, columns: Count, chunk: Numbers, stored: Numbers, ahead: Numbers) -> Numbers:
         """Stages of chunks that are loaded, of a tile of so many columns, where the operands have
         some ahead.
         """
-        more = (self.left(chunk, stored) - ahead * self.stage) // self.moved.loaded_size(
-            self.tile[0], chunk
-        )
-        return max(min(CHUNK_STAGES + more, columns // chunk), CHUNK_STAGES)
+        size = self.moved.loaded_size(self.tile[0], chunk)
+        more = (self.left(chunk, stored) - ahead * self.stage) // np.maximum(size, 1)
+        most = np.minimum(CHUNK_STAGES + more, columns // np.maximum(chunk, 1))
+        return np.asarray(np.maximum(most, CHUNK_STAGES))
