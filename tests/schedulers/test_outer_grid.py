@@ -163,9 +163,7 @@ def test_a_turn_that_is_taken_for_whole_is_found(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("build", [layer_norm_backward, softmax_backward])
 def test_programs_of_rows_by_columns(build: Callable[[DataType], Program]) -> None:
     p = of_columns(build, BF16)
-    why = refusal(p.fusion)
-    if "reduces what was reduced" in why or "reduce different" in why:
-        pytest.skip(why)
+    assert refusal(p.fusion) == ""
     arrays = inputs_of(p, (24, 200))
     candidate = select(p.fusion, H200, refusals(p.fusion, H200, ELSEWHERE))
     params = replace(SMALL, kept=1)

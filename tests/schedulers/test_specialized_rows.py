@@ -118,15 +118,18 @@ def test_rows_of_which_threads_have_unequal_parts(program: Any, columns: int) ->
         )
 
 
+TWO_STAGES_FIT = [
+    *(("bfloat16", columns) for columns in (1024, 4096, 8192, 16384)),
+    *(pytest.param("float32", columns, marks=pytest.mark.slow) for columns in (1024, 4096, 8192)),
+]
+
+
 @pytest.mark.few(1)
-@pytest.mark.parametrize("columns", [1024, 4096, 8192, 16384])
-@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
+@pytest.mark.parametrize(("dtype", "columns"), TWO_STAGES_FIT)
 @pytest.mark.parametrize(
     "program", [layer_norm_backward, pytest.param(rms_norm_backward, marks=pytest.mark.slow)]
 )
 def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
-    if (dtype, columns) == ("float32", 16384):
-        pytest.skip("two stages of such a row do not fit in shared memory")
     case = Case((3, columns), dtype)
     compiled = warpsmith.fuse(program, warp_specialize=True).lower(*case.inputs(program)).compile()
     assert "load: copy, warp 0, one thread" in compiled.explain()

@@ -87,8 +87,15 @@ class Pass:
     ends: tuple[type[Statement], ...] = ()
 
 
-def _always(rewrite: Rewrite) -> Asked:
-    return lambda request: rewrite
+def _always(
+    rewrite: Rewrite,
+    why: str,
+    *,
+    makes: tuple[type[Statement], ...] = (),
+    ends: tuple[type[Statement], ...] = (),
+) -> Pass:
+    """A pass that every request asks for, by the name of its function."""
+    return Pass(rewrite.__name__, lambda request: rewrite, why, makes, ends)
 
 
 def _watched(request: Request) -> Rewrite | None:
@@ -105,139 +112,57 @@ def _admits(request: Request) -> Rewrite | None:
 
 
 PASSES = (
-    Pass(
-        "end_loops",
-        _always(end_loops),
-        "before anything is ordered in them",
+    _always(end_loops, "before anything is ordered in them"),
+    _always(reduce_in_place, "before the order of accesses, of which it leaves fewer"),
+    _always(join_reductions, "before anything else stands between them"),
+    _always(
+        keep_turns, "once blocks meet as often as they have to, and before shared memory is ordered"
     ),
-    Pass(
-        "reduce_in_place",
-        _always(reduce_in_place),
-        "before the order of accesses, of which it leaves fewer",
-    ),
-    Pass(
-        "join_reductions",
-        _always(join_reductions),
-        "before anything else stands between them",
-    ),
-    Pass(
-        "keep_turns",
-        _always(keep_turns),
-        "once blocks meet as often as they have to, and before shared memory is ordered",
-    ),
-    Pass(
-        "pack_operands",
-        _always(pack_operands),
+    _always(
+        pack_operands,
         "before the order of accesses, to which the words belong",
         makes=(PackRegisters,),
     ),
-    Pass(
-        "exchange_parts",
-        _always(exchange_parts),
+    _always(
+        exchange_parts,
         "before verbs become what they are, for it makes some",
         makes=(Acquire, Commit, Wait, Release, StoreAsync),
     ),
-    Pass(
-        "lower_pipelines",
-        _always(lower_pipelines),
+    _always(
+        lower_pipelines,
         "loads change places, which barriers follow",
         makes=(StartClock, AwaitClock, AnnounceStart, AwaitStart),
         ends=(Fill, Drain, OneStage, SkipStages, Section, Acquire, Commit, Wait, Release),
     ),
-    Pass(
-        "order",
-        _always(order),
+    _always(
+        order,
         "every access and every stage has its place, which nothing changes later",
-        makes=(
-            CommitCopies,
-            AwaitCopies,
-            FenceProducts,
-            CommitProducts,
-            AwaitProducts,
-        ),
+        makes=(CommitCopies, AwaitCopies, FenceProducts, CommitProducts, AwaitProducts),
     ),
-    Pass(
-        "overlay_shared",
-        _always(overlay_shared),
-        "after barriers, some of which it adds",
+    _always(overlay_shared, "after barriers, some of which it adds"),
+    _always(double_buffer_reduction_scratch, "no statement changes loops any more, but for copies"),
+    _always(reduce_to_first, "every statement that uses a result has its condition"),
+    _always(mask_last_pass, "after barriers, which no copied loop may hold"),
+    _always(peel_ends, "after barriers, which no copied loop may hold"),
+    _always(split_full_passes, "after barriers, which no copied loop may hold"),
+    _always(batch_welford, "where splitting left steps without predicates"),
+    _always(
+        batch_levels, "where splitting left steps without predicates, as few of them as there are"
     ),
-    Pass(
-        "double_buffer_reduction_scratch",
-        _always(double_buffer_reduction_scratch),
-        "no statement changes loops any more, but for copies",
-    ),
-    Pass(
-        "reduce_to_first",
-        _always(reduce_to_first),
-        "every statement that uses a result has its condition",
-    ),
-    Pass(
-        "mask_last_pass",
-        _always(mask_last_pass),
-        "after barriers, which no copied loop may hold",
-    ),
-    Pass(
-        "peel_ends",
-        _always(peel_ends),
-        "after barriers, which no copied loop may hold",
-    ),
-    Pass(
-        "split_full_passes",
-        _always(split_full_passes),
-        "after barriers, which no copied loop may hold",
-    ),
-    Pass(
-        "batch_welford",
-        _always(batch_welford),
-        "where splitting left steps without predicates",
-    ),
-    Pass(
-        "batch_levels",
-        _always(batch_levels),
-        "where splitting left steps without predicates, as few of them as there are",
-    ),
-    Pass(
-        "prefetch_tiles",
-        _always(prefetch_tiles),
+    _always(
+        prefetch_tiles,
         "before its indices are named, with those of the copies",
         makes=(PrefetchTile,),
     ),
-    Pass(
-        "multiply_divisions",
-        _always(multiply_divisions),
-        "before hoisting, which names the quotients",
+    _always(multiply_divisions, "before hoisting, which names the quotients"),
+    _always(hoist_indices, "every index is known, and barriers use none"),
+    _always(derive_scalars, "what hoisting named may be the launch's to know"),
+    _always(collect_maps, "sizes and strides have their names"),
+    _always(prefetch_maps, "tensor maps have their names", makes=(PrefetchMap,)),
+    _always(
+        list_scalars, "every name that is left is the launch's, and first used where it stands now"
     ),
-    Pass(
-        "hoist_indices",
-        _always(hoist_indices),
-        "every index is known, and barriers use none",
-    ),
-    Pass(
-        "derive_scalars",
-        _always(derive_scalars),
-        "what hoisting named may be the launch's to know",
-    ),
-    Pass(
-        "collect_maps",
-        _always(collect_maps),
-        "sizes and strides have their names",
-    ),
-    Pass(
-        "prefetch_maps",
-        _always(prefetch_maps),
-        "tensor maps have their names",
-        makes=(PrefetchMap,),
-    ),
-    Pass(
-        "list_scalars",
-        _always(list_scalars),
-        "every name that is left is the launch's, and first used where it stands now",
-    ),
-    Pass(
-        "lay_out_shared",
-        _always(lay_out_shared),
-        "every shared buffer is there, with its size",
-    ),
+    _always(lay_out_shared, "every shared buffer is there, with its size"),
     Pass(
         "watch_waits",
         _watched,
@@ -245,10 +170,7 @@ PASSES = (
         makes=(WatchedAwait,),
     ),
     Pass(
-        "start_early",
-        _early,
-        "what touches global memory first is known",
-        makes=(AwaitPrevious,),
+        "start_early", _early, "what touches global memory first is known", makes=(AwaitPrevious,)
     ),
     Pass(
         "admit_next",
@@ -256,9 +178,8 @@ PASSES = (
         "before the wait for the kernel before, which `start_early` has placed",
         makes=(AdmitNext,),
     ),
-    Pass(
-        "elect_by_warp",
-        _always(elect_by_warp),
+    _always(
+        elect_by_warp,
         "last: others look for what the elected thread does",
         makes=(ByLane, Converge, CopyIf),
     ),

@@ -44,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What an instruction does, whatever its operands are.
+    """What an instruction does, whatever its operands are; instructions of one form share it.
 
     `vector` is the vector length of LD, ST, ATOM, RED, ST_ASYNC, LDMATRIX and STMATRIX, the rank of
     tensor copies, the bytes of a CVT's destination register where they are more than those of
@@ -68,7 +68,7 @@ class Meaning:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instruction(Meaning):
+class Instruction:
     """One PTX instruction.
 
     `groups` counts the operands of each PTX operand: 1 for a scalar, n for a vector in braces.
@@ -77,6 +77,7 @@ class Instruction(Meaning):
     A 128-bit register is two operands, low half first, in one group.
     """
 
+    does: Meaning
     place: Place
     guard: Operand | None = None
     operands: tuple[Operand, ...] = ()
@@ -85,6 +86,10 @@ class Instruction(Meaning):
     reconverge: int = -1
     targets: tuple[int, ...] = ()
     text: str = ""
+
+    @property
+    def op(self) -> Op:
+        return self.does.op
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

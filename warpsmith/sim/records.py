@@ -120,13 +120,13 @@ def pack(program: Program) -> Packed:
 
 def _row(i: Instruction, first_operand: int, first_target: int) -> tuple[object, ...]:
     groups = (*i.groups, *(0,) * 8)[:8]
-    guard = i.guard
+    does, guard = i.does, i.guard
     return (
-        *(i.op, i.type, i.type2, i.flags),
-        *(i.mode, i.round, i.compare, i.combine),
-        *(i.space, i.semantics, i.scope, i.vector),
+        *(does.op, does.type, does.type2, does.flags),
+        *(does.mode, does.round, does.compare, does.combine),
+        *(does.space, does.semantics, does.scope, does.vector),
         *(groups, len(i.groups), guard is not None and guard.negated),
-        *(len(i.operands), *i.shape, 0),
+        *(len(i.operands), *does.shape, 0),
         *(-1 if guard is None else guard.index, first_operand, i.target, i.reconverge),
         *(first_target, len(i.targets), i.place.line),
     )

@@ -57,7 +57,7 @@ def test_a_call_is_its_body_and_returns_are_branches() -> None:
     ]
     assert [i.target for i in found if i.op is Op.BRA] == [8, 10, 10]
     assert found[4].reconverge == 10
-    assert {i.space for i in found if i.op in (Op.LD, Op.ST)} == {Space.LOCAL}
+    assert {i.does.space for i in found if i.op in (Op.LD, Op.ST)} == {Space.LOCAL}
     assert found[1].operands[0].value == found[2].operands[1].value == 0
     assert found[6].operands[0].value == found[10].operands[1].value == 4
 
@@ -97,7 +97,7 @@ def test_parameters_of_a_function_lie_in_local_memory_when_their_address_is_take
         "{ .reg .b64 %a; mov.b64 %a, s; ld.param.b32 _, [%a]; }\n"
     )
     found = kernel(text, "{ .param .align 8 .b8 p[16]; call f, (p); }").instructions
-    assert found[1].space is Space.LOCAL
+    assert found[1].does.space is Space.LOCAL
 
 
 def test_printf_and_assert() -> None:
@@ -117,7 +117,7 @@ def test_printf_and_assert() -> None:
     declared = f".extern .func __assertfail({formal}) .noreturn;\n"
     found = kernel(declared, "call __assertfail, (%d1, %d2, 7, %d3, 1);").instructions
     assert (found[0].op, len(found[0].operands)) == (Op.ASSERT, 5)
-    assert found[0].type is Type.NONE
+    assert found[0].does.type is Type.NONE
 
 
 LOOP = ".func a();\n.func b() { call a; }\n.func a() { call b; }\n"

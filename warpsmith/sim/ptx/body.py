@@ -246,7 +246,7 @@ class _Body:
     def text(self, begin: int) -> str:
         """From the word at `begin` to the present one, on one line."""
         tokens = self.cursor.tokens
-        text = tokens.text[tokens.starts[begin] : tokens.ends[self.cursor.index]]
+        text = tokens.text[tokens.starts[begin] : tokens.end(self.cursor.index)]
         if "//" in text or "/*" in text:
             return " ".join(tokens.words[begin : self.cursor.index + 1])
         return " ".join(text.split())

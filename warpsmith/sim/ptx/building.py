@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from warpsmith.sim.isa import Kind, Op, Space, Type
-from warpsmith.sim.program import Instruction, Operand, Place
+from warpsmith.sim.program import Instruction, Meaning, Operand, Place
 from warpsmith.sim.ptx.layout import Area, Layout
 from warpsmith.sim.ptx.names import Bank, Memory, Scope
 from warpsmith.sim.ptx.refusal import Refusal
@@ -36,16 +36,24 @@ class Builder:
         self.guard: Operand | None = None
         self.returns: int | None = None  # the label behind the call that is being put in place
 
-    def emit(self, op: Op, *operands: Operand, **fields: Any) -> None:
+    def emit(
+        self,
+        op: Op,
+        *operands: Operand,
+        guard: Operand | None = None,
+        target: int = -1,
+        **fields: Any,
+    ) -> None:
         """An instruction that PTX does not spell out, at the place of the present one."""
         self.instructions.append(
             Instruction(
-                op=op,
+                does=Meaning(op=op, **fields),
                 place=self.place,
+                guard=guard,
                 operands=operands,
                 groups=(1,) * len(operands),
+                target=target,
                 text=self.text,
-                **fields,
             )
         )
 

@@ -50,7 +50,7 @@ class Cursor:
 
     @property
     def line(self) -> int:
-        return self.tokens.lines[self.index]
+        return self.tokens.line(self.index)
 
     def fail(self, expected: str) -> NoReturn:
         """Refuse the present word."""

@@ -6,13 +6,14 @@ called twice stands there twice and shares nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warpsmith.sim.isa import Kind, Op, Type
-from warpsmith.sim.program import Instruction, Operand
+from warpsmith.sim.program import Instruction, Meaning, Operand
 from warpsmith.sim.ptx.building import Builder
 from warpsmith.sim.ptx.calls import Calls
 from warpsmith.sim.ptx.declare import SIZES
 from warpsmith.sim.ptx.decode import Form, find
-from warpsmith.sim.ptx.decode.form import FIELDS
 from warpsmith.sim.ptx.layout import Layout, align_of, size_of
 from warpsmith.sim.ptx.names import Register, Scope, Target, Targets
 from warpsmith.sim.ptx.numbers import SIGNED, WIDTH
@@ -118,20 +119,23 @@ class Expansion(Builder):
         if form.type is Type.B128 and form.op in (Op.MOV, Op.PACK, Op.UNPACK):
             self.halves(operands, groups)
             return
-        fields = {name: getattr(form, name) for name in FIELDS}
+        does: Meaning = form
         if form.op is Op.WGMMA:
             self.complete(form, operands, groups)
         elif form.op is Op.CVT and read.wider:
-            fields["vector"] = WIDTH[read.wider[0].type] // 8
-        fields.update(read.changes)
+            does = replace(form, vector=WIDTH[read.wider[0].type] // 8)
+        if read.changes:
+            does = replace(does, **read.changes)
         self.instructions.append(
             Instruction(
+                does=does,
                 place=self.place,
                 guard=guard,
                 operands=tuple(operands),
                 groups=tuple(groups),
+                target=read.target,
+                targets=read.targets,
                 text=self.text,
-                **fields,
             )
         )
         if form.op is Op.LD and form.type in SIGNED:
@@ -159,8 +163,7 @@ class Expansion(Builder):
             op = Op.PACK if len(of) > 1 else Op.UNPACK if len(to) > 1 else Op.MOV
             self.instructions.append(
                 Instruction(
-                    op=op,
-                    type=Type.B64,
+                    does=Meaning(op=op, type=Type.B64),
                     place=self.place,
                     guard=self.guard,
                     operands=(*to, *of),

@@ -45,12 +45,14 @@ _WINDOWS = {
 
 @dataclass(slots=True)
 class Reading:
-    """The operands of one instruction, and what they change about its form."""
+    """The operands of one instruction, its labels, and what they change about its form."""
 
     operands: list[Operand] = field(default_factory=list)
     groups: list[int] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
     wider: list[Register] = field(default_factory=list)
+    target: int = -1
+    targets: tuple[int, ...] = ()
 
 
 class Reader:
@@ -272,7 +274,7 @@ class Reader:
             raise Refusal(f"expected a label, got `{_shown(argument)}`")
         entity = self.look(argument.name)
         if isinstance(entity, Target):
-            reading.changes["target"] = entity.number
+            reading.target = entity.number
         elif isinstance(entity, Targets) and entity.list.targets:
             numbers = []
             for name in entity.list.targets:
@@ -280,7 +282,7 @@ class Reader:
                 if not isinstance(target, Target):
                     raise Refusal(f"`{name}` in `{argument.name}` is not a label")
                 numbers.append(target.number)
-            reading.changes["targets"] = tuple(numbers)
+            reading.targets = tuple(numbers)
         else:
             raise Refusal(f"`{argument.name}` is not a label")
 

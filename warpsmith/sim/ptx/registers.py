@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from warpsmith.sim.isa import Flag, Kind, Mode, Op, Type
@@ -37,10 +37,10 @@ def written(instruction: Instruction) -> int:
         return 0
     if op in _GROUPS:
         return instruction.groups[0]
-    if op in _PAIRS and instruction.flags & Flag.PREDICATE:
+    if op in _PAIRS and instruction.does.flags & Flag.PREDICATE:
         return 2
     if op is Op.BAR:
-        return 1 if instruction.mode in _REDUCING else 0
+        return 1 if instruction.does.mode in _REDUCING else 0
     return 1
 
 
@@ -103,7 +103,11 @@ def _lives(instructions: Sequence[Instruction]) -> list[list[Life]]:
             instruction = instructions[index]
             op, guard = instruction.op, instruction.guard
             out = written(instruction)
-            bar = op is Op.WGMMA or (has_wgmma and op in _COPIES) or instruction.type is Type.B128
+            bar = (
+                op is Op.WGMMA
+                or (has_wgmma and op in _COPIES)
+                or instruction.does.type is Type.B128
+            )
             touched = [] if guard is None else [guard.index]
             sources = touched + [o.index for o in instruction.operands[out:] if _is_register(o)]
             targets = [o.index for o in instruction.operands[:out] if _is_register(o)]
@@ -140,13 +144,22 @@ def _renamed(
     def renamed(operand: Operand) -> Operand:
         new = known.get(id(operand))
         if new is None:
-            new = replace(operand, index=slots[operand.index]) if _is_register(operand) else operand
+            new = operand
+            if _is_register(operand):
+                slot = slots[operand.index]
+                new = Operand(operand.kind, slot, operand.value, operand.negated)
             known[id(operand)] = new
         return new
 
     guard = instruction.guard
-    return replace(
-        instruction,
-        operands=tuple([renamed(operand) for operand in instruction.operands]),
+    return Instruction(
+        does=instruction.does,
+        place=instruction.place,
         guard=guard if guard is None else renamed(guard),
+        operands=tuple([renamed(operand) for operand in instruction.operands]),
+        groups=instruction.groups,
+        target=instruction.target,
+        reconverge=instruction.reconverge,
+        targets=instruction.targets,
+        text=instruction.text,
     )

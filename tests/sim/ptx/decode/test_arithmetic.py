@@ -18,12 +18,12 @@ def differences(form: Form) -> Iterator[str]:
     """Fields in which no instruction of the form's kernel is as the form says."""
     program = read(HEADER + kernel(form, "k"))
     op = Op.FMA if form.text.startswith("mad.r") else form.op
-    found = [i for i in program.instructions if i.op is op and i.type is form.type]
+    found = [i for i in program.instructions if i.op is op and i.does.type is form.type]
     if not found:
         yield f"{form.text}: no {op.name} of {form.type.name}"
     wanted = {name.rstrip("_"): value for name, value in form.fields.items()}
     for name, value in wanted.items():
-        got = {getattr(i, name) for i in found}
+        got = {getattr(i.does, name) for i in found}
         if name == "flags":
             got |= {flags & ~Flag.PREDICATE for flags in got}
         if found and value not in got:
@@ -41,30 +41,30 @@ def test_a_fused_multiply_add_is_one_operation_under_both_names() -> None:
 
 
 def test_wide_products_take_registers_of_twice_the_width() -> None:
-    assert one("mul.wide.u16 %r1, %h1, %h2;").mode is Mode.WIDE
+    assert one("mul.wide.u16 %r1, %h1, %h2;").does.mode is Mode.WIDE
     assert "`%h1` is a .b16 register; .u32 is expected" in refusal("mul.wide.u16 %h1, %h1, 2;")
 
 
 def test_suffixes_may_stand_in_another_order() -> None:
-    assert one("add.ftz.rn.f32 %f1, %f2, %f3;").flags == Flag.FTZ
+    assert one("add.ftz.rn.f32 %f1, %f2, %f3;").does.flags == Flag.FTZ
 
 
 def test_lop3_with_a_predicate() -> None:
     found = one("lop3.or.b32 _|%p1, %r1, %r2, %r3, 0x80, !%p2;")
-    assert (found.flags, found.mode) == (Flag.PREDICATE, Mode.OR)
+    assert (found.does.flags, found.does.mode) == (Flag.PREDICATE, Mode.OR)
     assert [o.kind for o in found.operands[:2]] == [Kind.SINK, Kind.REGISTER]
     assert found.operands[5].value == 0x80
     assert found.operands[6].negated
 
 
 def test_conversion_into_a_wider_register_says_its_bytes() -> None:
-    assert one("cvt.s8.s32 %r1, %r2;").vector == 4
-    assert one("cvt.s8.s32 %h1, %r2;").vector == 2
-    assert one("cvt.s32.s8 %r1, %h2;").vector == 1
+    assert one("cvt.s8.s32 %r1, %r2;").does.vector == 4
+    assert one("cvt.s8.s32 %h1, %r2;").does.vector == 2
+    assert one("cvt.s32.s8 %r1, %h2;").does.vector == 1
 
 
 def test_moves_of_128_bits_are_two_moves() -> None:
-    assert one("mov.b128 %q1, {%d1, %d2};").type is Type.B64
+    assert one("mov.b128 %q1, {%d1, %d2};").does.type is Type.B64
     assert one("mov.b128 %q1, {%r1, %r2, %r3, %r4};").op is Op.PACK
 
 

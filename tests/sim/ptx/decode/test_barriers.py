@@ -23,7 +23,12 @@ S, C = Semantics, Scope
 )
 def test_block_barriers(line: str, mode: Mode, groups: tuple[int, ...], flags: Flag) -> None:
     found = one(line)
-    assert (found.op, found.mode, found.groups, found.flags) == (Op.BAR, mode, groups, flags)
+    assert (found.op, found.does.mode, found.groups, found.does.flags) == (
+        Op.BAR,
+        mode,
+        groups,
+        flags,
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,7 @@ def test_block_barriers(line: str, mode: Mode, groups: tuple[int, ...], flags: F
 )
 def test_cluster_barriers(line: str, mode: Mode, semantics: Semantics) -> None:
     found = one(line)
-    assert (found.mode, found.semantics, found.scope) == (mode, semantics, C.CLUSTER)
+    assert (found.does.mode, found.does.semantics, found.does.scope) == (mode, semantics, C.CLUSTER)
 
 
 @pytest.mark.parametrize(
@@ -75,8 +80,8 @@ def test_mbarriers(
     line: str, semantics: Semantics, scope: Scope, space: Space, flags: Flag
 ) -> None:
     found = one(f"mbarrier.{line}")
-    assert (found.semantics, found.scope, found.space) == (semantics, scope, space)
-    assert found.flags == flags
+    assert (found.does.semantics, found.does.scope, found.does.space) == (semantics, scope, space)
+    assert found.does.flags == flags
 
 
 def test_a_state_that_nobody_wants() -> None:
@@ -119,8 +124,8 @@ def test_a_state_that_nobody_wants() -> None:
 )
 def test_fences(line: str, mode: Mode, semantics: Semantics, scope: Scope, space: Space) -> None:
     found = one(line)
-    assert (found.op, found.mode) == (Op.FENCE, mode)
-    assert (found.semantics, found.scope, found.space) == (semantics, scope, space)
+    assert (found.op, found.does.mode) == (Op.FENCE, mode)
+    assert (found.does.semantics, found.does.scope, found.does.space) == (semantics, scope, space)
 
 
 def test_refusals() -> None:

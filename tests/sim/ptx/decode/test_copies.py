@@ -65,19 +65,19 @@ TO_SHARED = "shared::cluster.global.mbarrier::complete_tx::bytes"
 )
 def test_records(line: str, op: Op, groups: tuple[int, ...], flags: Flag) -> None:
     found = one(line)
-    assert (found.op, found.groups, found.flags) == (op, groups, flags)
+    assert (found.op, found.groups, found.does.flags) == (op, groups, flags)
 
 
 def test_reductions() -> None:
     found = one(
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.bf16 [%d1], [%r1], 32;"
     )
-    assert (found.op, found.mode, found.type) == (Op.BULK_REDUCE, Mode.ADD, Type.BF16)
-    assert found.space is Space.GLOBAL
+    assert (found.op, found.does.mode, found.does.type) == (Op.BULK_REDUCE, Mode.ADD, Type.BF16)
+    assert found.does.space is Space.GLOBAL
     found = one(
         "cp.reduce.async.bulk.tensor.1d.global.shared::cta.max.bulk_group [%d1, {%r2}], [%r1];"
     )
-    assert (found.op, found.mode, found.vector) == (Op.TENSOR_REDUCE, Mode.MAX, 1)
+    assert (found.op, found.does.mode, found.does.vector) == (Op.TENSOR_REDUCE, Mode.MAX, 1)
 
 
 def test_a_map_among_the_parameters_has_a_generic_address() -> None:
@@ -88,7 +88,11 @@ def test_a_map_among_the_parameters_has_a_generic_address() -> None:
 
 def test_tensor_maps_are_changed_field_by_field() -> None:
     found = one("tensormap.replace.tile.box_dim.shared::cta.b1024.b32 [%r1], 1, %r2;")
-    assert (found.mode, found.space, found.groups) == (Mode.BOX_DIM, Space.SHARED, (1, 1, 1))
+    assert (found.does.mode, found.does.space, found.groups) == (
+        Mode.BOX_DIM,
+        Space.SHARED,
+        (1, 1, 1),
+    )
     found = one(
         "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned"
         " [%d1], [%r1], 128;"

@@ -36,21 +36,21 @@ def test_registers_of_each_operand(shape: str, types: str, groups: tuple[int, ..
     arguments = ", ".join(registers(x, n) for x, n in zip(letters, groups, strict=True))
     found = one(f"mma.sync.aligned.{shape}.row.col.{types} {arguments};")
     assert (found.op, found.groups) == (Op.MMA, groups)
-    assert (found.type, found.type2) == (Type[out.upper()], Type[first.upper()])
-    assert found.vector == (1 if first == second else Type[second.upper()])
+    assert (found.does.type, found.does.type2) == (Type[out.upper()], Type[first.upper()])
+    assert found.does.vector == (1 if first == second else Type[second.upper()])
 
 
 def test_wgmma_from_shared_memory() -> None:
     found = one(f"{WGMMA}.m64n16k16.f32.bf16.bf16 {registers('f', 8)}, %d1, %d2, %p1, 1, -1, 0, 1;")
-    assert (found.shape, found.groups) == ((64, 16, 16), (8, 1, 1, 1, 1, 1, 1, 1))
+    assert (found.does.shape, found.groups) == ((64, 16, 16), (8, 1, 1, 1, 1, 1, 1, 1))
     assert [o.value for o in found.operands[-4:]] == [1, -1, 0, 1]
-    assert not found.flags & Flag.A_REGISTERS
+    assert not found.does.flags & Flag.A_REGISTERS
 
 
 def test_wgmma_with_a_in_registers_has_both_transpositions() -> None:
     line = f"{registers('f', 4)}, {registers('r', 4)}, %d2, 1, 1, 1, 1;"
     found = one(f"{WGMMA}.m64n8k16.f32.f16.f16 {line}")
-    assert found.flags & Flag.A_REGISTERS
+    assert found.does.flags & Flag.A_REGISTERS
     assert found.groups == (4, 4, 1, 1, 1, 1, 1, 1)
     assert [o.value for o in found.operands[-2:]] == [0, 1]
 
@@ -58,7 +58,7 @@ def test_wgmma_with_a_in_registers_has_both_transpositions() -> None:
 def test_wgmma_of_integers_gets_scales() -> None:
     found = one(f"{WGMMA}.m64n8k32.s32.s8.s8.satfinite {registers('r', 4)}, %d1, %d2, %p1;")
     assert [o.value for o in found.operands[-2:]] == [1, 1]
-    assert found.flags & Flag.SATFINITE
+    assert found.does.flags & Flag.SATFINITE
 
 
 @pytest.mark.parametrize("n", [8, 128, 256])

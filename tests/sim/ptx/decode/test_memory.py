@@ -35,7 +35,7 @@ def test_space_semantics_scope_and_vector(
     line: str, space: Space, semantics: Semantics, scope: Scope, vector: int
 ) -> None:
     found = one(line)
-    assert (found.space, found.semantics, found.scope, found.vector) == (
+    assert (found.does.space, found.does.semantics, found.does.scope, found.does.vector) == (
         space,
         semantics,
         scope,
@@ -45,10 +45,10 @@ def test_space_semantics_scope_and_vector(
 
 def test_flags_and_hints() -> None:
     found = one("ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.u32 %r1, [%d1+8], %d2;")
-    assert found.flags == Flag.NONCOHERENT
+    assert found.does.flags == Flag.NONCOHERENT
     assert found.groups == (1, 1)
     assert found.operands[1].value == 8
-    assert one("ld.volatile.global.u32 %r1, [%d1];").flags == Flag.VOLATILE
+    assert one("ld.volatile.global.u32 %r1, [%d1];").does.flags == Flag.VOLATILE
 
 
 def test_a_hint_needs_its_policy() -> None:
@@ -81,12 +81,12 @@ def test_addresses_as_values() -> None:
     assert one("mov.u64 %d1, gl+4;").operands[1].value == Window.MODULE + 4
     assert one("mov.b64 %d1, map;").operands[1].value == 64
     found = one("cvta.to.shared.u64 %d1, %d2;")
-    assert (found.op, found.space, found.flags) == (Op.CVTA, Space.SHARED, Flag.TO)
+    assert (found.op, found.does.space, found.does.flags) == (Op.CVTA, Space.SHARED, Flag.TO)
 
 
 def test_a_signed_load_into_a_wider_register_is_extended() -> None:
     found = program("@%p1 ld.global.s8 %d3, [%d1];").instructions
-    assert [(i.op, i.type) for i in found[:2]] == [(Op.LD, Type.S8), (Op.CVT, Type.S64)]
+    assert [(i.op, i.does.type) for i in found[:2]] == [(Op.LD, Type.S8), (Op.CVT, Type.S64)]
     assert found[1].guard == found[0].guard
     assert ops("ld.global.u8 %r3, [%d1];") == [Op.LD]
     assert ops("ld.global.s32 %r3, [%d1];") == [Op.LD]
@@ -98,13 +98,13 @@ def test_a_register_of_128_bits_is_two_operands() -> None:
     assert found.groups == (2, 1)
     assert high.index == low.index + 1
     swap = one("atom.global.b128.cas %q1, [%d1], %q2, %q3;")
-    assert (swap.mode, swap.groups) == (Mode.CAS, (2, 1, 2, 2))
+    assert (swap.does.mode, swap.groups) == (Mode.CAS, (2, 1, 2, 2))
 
 
 def test_matrix_loads_and_stores() -> None:
     found = one("ldmatrix.sync.aligned.x2.m8n8.trans.shared::cta.b16 {%r1,%r2}, [%r5+16];")
-    assert (found.op, found.vector, found.space) == (Op.LDMATRIX, 2, Space.SHARED)
-    assert found.flags == Flag.TRANSPOSE | Flag.ALIGNED
+    assert (found.op, found.does.vector, found.does.space) == (Op.LDMATRIX, 2, Space.SHARED)
+    assert found.does.flags == Flag.TRANSPOSE | Flag.ALIGNED
     assert one("stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5], {%r1};").op is Op.STMATRIX
 
 
@@ -112,9 +112,9 @@ def test_remote_stores_and_addresses() -> None:
     found = one(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [%r1], {%r2,%r3}, [%r3];"
     )
-    assert (found.op, found.groups, found.vector) == (Op.ST_ASYNC, (1, 2, 1), 2)
-    assert one("mapa.shared::cluster.u32 %r1, sm, %r3;").space is Space.SHARED_CLUSTER
-    assert one("mapa.u64 %d1, %d2, 1;").space is Space.GENERIC
+    assert (found.op, found.groups, found.does.vector) == (Op.ST_ASYNC, (1, 2, 1), 2)
+    assert one("mapa.shared::cluster.u32 %r1, sm, %r3;").does.space is Space.SHARED_CLUSTER
+    assert one("mapa.u64 %d1, %d2, 1;").does.space is Space.GENERIC
     assert one("createpolicy.fractional.L2::evict_last.b64 %d1, 1.0;").groups == (1,)
 
 

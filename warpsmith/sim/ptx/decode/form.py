@@ -18,7 +18,7 @@ then the operands, in PTX order:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import product
@@ -241,7 +241,3 @@ def _role(form: Form, item: str, loose: bool) -> Role:
         "x": Take.IGNORED,
     }[name]
     return Role(take, type_, length, loose)
-
-
-FIELDS = tuple(field.name for field in fields(Meaning))
-"""The fields that a form shares with an instruction."""
