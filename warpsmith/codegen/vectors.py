@@ -42,12 +42,11 @@ def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str
 
 
 def loads_where(copy: Statement) -> bool:
-    """Whether a copy under a condition is one instruction with a predicate: a load of 16-bit types
-    that asks the L2 to keep it, which would else be waited for inside a branch.
+    """Whether a copy under a condition is one instruction with a predicate: a load of types of less
+    than a register, which would else be taken apart inside the branch.
     """
     return (
         isinstance(copy, CopyVector)
-        and copy.evict_last
         and not copy.asynchronous
         and copy.anywhere == integers.ZERO
         and copy.source.memory is MemoryType.global_
@@ -61,12 +60,11 @@ def where_lines(copy: CopyVector, there: str, value: ValueText, *, early: bool) 
     value.pieces |= {"vector", "vector_where"}
     vector = f"ws_vec<{value.type_name(copy.target.dtype)}, {copy.width}>"
     target = value.place(copy.target, copy.target_index, "k")
-    only_read = str(not early and not copy.source.written).lower()
     place = f"{copy.source.name} + {value.operand(copy.source_index)}"
     lines = [
         f"{vector} v;",
         *each_lane(copy.width, f"v[k] = {target};"),
-        f"ws_load_where<{only_read}>(v, {there}, {place});",
+        f"ws_load_where<{_hint(copy, early).value}>(v, {there}, {place});",
         *each_lane(copy.width, f"{target} = v[k];"),
     ]
     return block(lines)
@@ -76,19 +74,23 @@ def _fetch(copy: CopyVector, vector: str, value: ValueText, early: bool) -> str:
     place = f"{copy.source.name} + {value.operand(copy.source_index)}"
     if copy.source.memory is MemoryType.shared:
         return f"*(const {vector}*)({place})"
-    hint = LoadHint.DEFAULT
-    if early:
-        hint = LoadHint.NO_ALLOCATE if copy.streaming else hint
-        hint = LoadHint.EVICT_LAST if copy.evict_last else hint
-    elif not copy.source.written:
-        hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
-        hint = LoadHint.NC_LASTING if copy.evict_last else hint
-    kind = f"{value.type_name(copy.source.dtype)}, {copy.width}, {hint.value}"
+    kind = f"{value.type_name(copy.source.dtype)}, {copy.width}, {_hint(copy, early).value}"
     if copy.anywhere == integers.ZERO:
         return f"ws_load<{kind}>({place})"
     value.pieces.add("vector_anywhere")
     start, count = value(copy.source_index), value(copy.anywhere)
     return f"ws_load_anywhere<{kind}>({copy.source.name}, {start}, {count})"
+
+
+def _hint(copy: CopyVector, early: bool) -> LoadHint:
+    """How a load treats caches."""
+    if early:
+        hint = LoadHint.NO_ALLOCATE if copy.streaming else LoadHint.DEFAULT
+        return LoadHint.EVICT_LAST if copy.evict_last else hint
+    if copy.source.written:
+        return LoadHint.DEFAULT
+    hint = LoadHint.NC_NO_ALLOCATE if copy.streaming else LoadHint.NC
+    return LoadHint.NC_LASTING if copy.evict_last else hint
 
 
 def _is_local(buffer: Buffer) -> bool:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from warpsmith.codegen.prelude import products, storage
 from warpsmith.codegen.prelude.boxes import of_each_rank
 from warpsmith.codegen.prelude.piece import Piece, pieces_of
-from warpsmith.codegen.prelude.vector import LoadHint, StoreHint, with_words
+from warpsmith.codegen.prelude.vector import LoadHint, StoreHint, with_conditions, with_words
 from warpsmith.errors import InternalError
 
 _FILES = (
@@ -36,6 +36,7 @@ _FILES = (
 
 _FILLED: Mapping[str, Callable[[Piece], Iterable[Piece]]] = {
     "vector": with_words,
+    "vector_where": with_conditions,
     "float16": storage.types,
     "float8": storage.types,
     "vector_float16": storage.vectors,

@@ -67,37 +67,17 @@ __device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place,
     return vector;
 }
 //@ vector_where: vector
-// Loads of what is to stay in the L2, for threads that have something there; others keep what they
-// have. A branch would hold the policy, too, and be too long for ptxas to make a predicate of it: 16
-// bits are taken apart inside, so that each load is waited for before the next one is asked for.
-template <bool Nc>
-__device__ __forceinline__ void ws_load_where(ws_words<4>& to, bool there, const void* from) {
-    if constexpr (Nc) asm volatile("{.reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.L2::cache_hint.b32 %0, [%1], %2;}"
-        : "+r"(to.w[0]) : "l"(from), "l"(ws_lasting()), "r"((int)there));
-    else asm volatile("{.reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.L2::cache_hint.b32 %0, [%1], %2;}"
-        : "+r"(to.w[0]) : "l"(from), "l"(ws_lasting()), "r"((int)there) : "memory");
-}
-template <bool Nc>
-__device__ __forceinline__ void ws_load_where(ws_words<8>& to, bool there, const void* from) {
-    if constexpr (Nc) asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; @p ld.global.nc.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;}"
-        : "+r"(to.w[0]), "+r"(to.w[1]) : "l"(from), "l"(ws_lasting()), "r"((int)there));
-    else asm volatile("{.reg .pred p; setp.ne.b32 p, %4, 0; @p ld.global.L2::cache_hint.v2.b32 {%0, %1}, [%2], %3;}"
-        : "+r"(to.w[0]), "+r"(to.w[1]) : "l"(from), "l"(ws_lasting()), "r"((int)there) : "memory");
-}
-template <bool Nc>
-__device__ __forceinline__ void ws_load_where(ws_words<16>& to, bool there, const void* from) {
-    if constexpr (Nc) asm volatile("{.reg .pred p; setp.ne.b32 p, %6, 0; @p ld.global.nc.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;}"
-        : "+r"(to.w[0]), "+r"(to.w[1]), "+r"(to.w[2]), "+r"(to.w[3]) : "l"(from), "l"(ws_lasting()), "r"((int)there));
-    else asm volatile("{.reg .pred p; setp.ne.b32 p, %6, 0; @p ld.global.L2::cache_hint.v4.b32 {%0, %1, %2, %3}, [%4], %5;}"
-        : "+r"(to.w[0]), "+r"(to.w[1]), "+r"(to.w[2]), "+r"(to.w[3]) : "l"(from), "l"(ws_lasting()), "r"((int)there) : "memory");
-}
-template <bool Nc, class T, int N>
+// Loads for threads that have something there; others keep what they have. Of a branch around a load of
+// 16-bit values ptxas makes merges of each of them, or leaves it a branch, inside which the load is
+// waited for as they are taken apart.
+WHERE
+template <int Hint, class T, int N>
 __device__ __forceinline__ void ws_load_where(ws_vec<T, N>& to, bool there, const T* from) {
     constexpr int bytes = sizeof(T) * N, step = bytes < 16 ? bytes : 16;
     union { ws_vec<T, N> vector; ws_words<step> words[bytes / step]; };
     vector = to;
     #pragma unroll
     for (int i = 0; i < bytes / step; ++i)
-        ws_load_where<Nc>(words[i], there, (const char*)from + i * step);
+        ws_load_where<Hint>(words[i], there, (const char*)from + i * step);
     to = vector;
 }

@@ -46,6 +46,12 @@ def with_words(piece: Piece) -> Iterator[Piece]:
     yield replace(piece, text=piece.text.replace("WORDS", words))
 
 
+def with_conditions(piece: Piece) -> Iterator[Piece]:
+    """With the loads of each size that have a predicate."""
+    words = "\n".join(_word_where(size) for size in (4, 8, 16))
+    yield replace(piece, text=piece.text.replace("WHERE", words))
+
+
 def _word(byte_count: int) -> str:
     """The registers of one access, and its instructions."""
     count = max(byte_count // 4, 1)
@@ -96,6 +102,30 @@ def _load(suffix: str, shape: str, operands: str, code: str, count: int) -> str:
         f'asm volatile("ld.global{suffix}{shape} {operands}, [%{count}]{policy};" '
         f': {outputs} : "l"(from){given}{clobbers});'
     )
+
+
+def _word_where(byte_count: int) -> str:
+    """A load of so many bytes by threads that are there."""
+    count = byte_count // 4
+    shape = ".b32" if count == 1 else f".v{count}.b32"
+    operands = ", ".join(f"%{i}" for i in range(count))
+    operands = f"{{{operands}}}" if count > 1 else operands
+    outputs = ", ".join(f'"+r"(to.w[{i}])' for i in range(count))
+    lines = [
+        "template <int Hint> __device__ __forceinline__",
+        f"void ws_load_where(ws_words<{byte_count}>& to, bool there, const void* from) {{",
+    ]
+    for hint, suffix in _LOADS.items():
+        hinted = suffix.endswith("cache_hint")
+        policy, given = (f", %{count + 2}", ', "l"(ws_lasting())') if hinted else ("", "")
+        clobbers = "" if ".nc" in suffix else ' : "memory"'
+        lines.append(
+            f"    {'' if hint is LoadHint.DEFAULT else 'else '}if constexpr (Hint == {hint.value}) "
+            f'asm volatile("{{.reg .pred p; setp.ne.b32 p, %{count + 1}, 0; '
+            f'@p ld.global{suffix}{shape} {operands}, [%{count}]{policy};}}" '
+            f': {outputs} : "l"(from), "r"((int)there){given}{clobbers});'
+        )
+    return "\n".join((*lines, "}"))
 
 
 def _store(suffix: str, shape: str, operands: str, code: str, kind: str, count: int) -> str:
