@@ -25,12 +25,10 @@ from warpsmith.frontends.argument_keys import (
     kind_of,
     usable,
 )
-from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
-from warpsmith.frontends.memory_format import memory_format_of
+from warpsmith.frontends.inputs import define_like, define_scalar_input
 from warpsmith.frontends.outputs import add_output
 from warpsmith.frontends.reuse import may_serve
 from warpsmith.frontends.tensor import Tensor
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.knobs import Specialize, scope, scoped_plan
@@ -139,6 +137,17 @@ class Fused:
             values += route.defaults
         results = route.run([values[place] for place in route.places])
         return results[0] if route.single else tuple(results)
+
+    def known(self, args: tuple[Any, ...]) -> _Route | None:
+        """The short way of calls of these arguments, where one was made and no scope asks for more.
+
+        It counts as used.
+        """
+        try:
+            key = (exact(args), (), scoped_plan())
+            return None if key[-1] is not None else self._known.get(key)
+        except (Unusual, TypeError, RuntimeError):  # as in a call
+            return None
 
     def _run_slowly(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call with arguments that have to be converted, which no key can hold."""
@@ -265,7 +274,7 @@ class Fused:
             if type(value) in NUMBERS:
                 given[name] = define_scalar_input(fusion, NUMBERS[type(value)])
             elif is_array(value):
-                given[name] = _like(fusion, value)
+                given[name] = define_like(fusion, value)
             else:
                 continue
             positions.append(position)
@@ -338,11 +347,3 @@ def _serves(trace: Trace, args: Sequence[Any]) -> bool:
     inputs = [args[position] for position in trace.positions]
     infos = [arrays.describe(value) for value in inputs if is_array(value)]
     return may_serve(trace.fusion.input_tensors, infos) and bool(trace.executable.takes(inputs))
-
-
-def _like(fusion: Fusion, value: object) -> TensorView:
-    info = arrays.describe(value)
-    layout = memory_format_of(info.shape, info.strides)
-    shape = [1 if extent == 1 else SYMBOLIC for extent in info.shape]
-    dtype = DataType(info.dtype)
-    return define_input(fusion, shape, layout.contiguity, dtype, layout.stride_order)

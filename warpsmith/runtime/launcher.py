@@ -100,21 +100,31 @@ class Shortcut:
         self._drawn: list[tuple[Any, Any]] = []
         self.launch: Callable[[Sequence[Any]], Any] = _not_implemented
 
-    def keep(self, given: tuple[Any, ...], run: object, places: Sequence[int], form: int) -> None:
+    def keep(
+        self,
+        given: tuple[Any, ...],
+        run: object,
+        places: Sequence[int],
+        form: int,
+        shapes: tuple[tuple[int, ...], ...] | None = None,
+    ) -> None:
         """Take calls of such arguments from here on, where what runs them has a recipe.
 
         Args:
             places: which argument each input is.
             form: of the results: a tuple (0), the only one (1), a list (2).
+            shapes: of the results, without gaps; None for their own.
         """
         recipe = getattr(run, "recipe", None)
         if recipe is None:
             return
         if self._table is None:
             self._table = module().Table(host())
-        self._table.keep(given, recipe, tuple(places), form)
+        shaped = () if shapes is None else (shapes,)
+        self._table.keep(given, recipe, tuple(places), form, *shaped)
         self.launch = self._table.launch
-        self._draw(given, run)
+        if shapes is None:
+            self._draw(given, run)
 
     def _draw(self, given: tuple[Any, ...], run: Any) -> None:
         """Take calls between these arguments and earlier ones, too, where they are on a line."""
