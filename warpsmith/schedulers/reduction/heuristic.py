@@ -25,7 +25,7 @@ from warpsmith.schedulers.reduction.leveled import (
     accesses,
     counted_states,
 )
-from warpsmith.schedulers.reduction.shape import Shape, shape_of
+from warpsmith.schedulers.reduction.shape import Shape, rows_and_rest, shape_of
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
 from warpsmith.schedulers.reduction.tall import Tall, tall_block
 
@@ -68,6 +68,10 @@ RING_ROWS, RING_BYTES = 2048, 100_000_000
 
 RING_TALL_ROWS = 16384
 """Columns of so many elements are loaded ahead even where a few multiprocessors get none."""
+
+SHARED_ROWS, SHARED_BLOCKS_PER_SM = 4, 2
+"""Rows of a thread that an input is loaded for once, all reductions counted, and blocks for each
+multiprocessor that are left."""
 
 MOST_ACCESSES = 8
 """Of a thread along a column, of all inputs, that are under way together."""
@@ -140,6 +144,11 @@ def choose(
             unroll = accesses(vector, sizes)
         narrow = vector * max(sizes, default=4) <= NARROW_BYTES and vectors > LONG_VECTORS
         unroll = unroll if narrow else max(1, unroll // max(1, len(sizes)))
+        if rows_per_thread == 1 and not welford:
+            own, same = rows_and_rest(domains, shape)
+            rows_per_thread = _rows_of_one(fusion, shape, bool(own and same), block_y, problem)
+            if rows_per_thread > 1:
+                unroll = max(1, MOST_ACCESSES // (rows_per_thread * len(own) + len(same)))
     else:
         block_x, block_y, unroll = _outer_block(fusion, domains, shape, vector, problem)
         rows_per_thread = 1
@@ -250,7 +259,8 @@ def _blocks_per_sm(fusion: Program, shape: Shape, params: ReductionParams, probl
         return 2 if threads <= 256 and len(reduced) == 1 else 1
     joins = shape.inner and takes_moments(reduced[0].definition) and threads > 256
     states = counted_states(reduced) if shape.inner else len(reduced)
-    most = 512 if joins else 1024 if states else LEVEL_THREADS
+    several_rows = params.rows_per_thread > 1 and threads >= 256
+    most = 512 if joins or several_rows else 1024 if states else LEVEL_THREADS
     several = states // 2 if shape.inner else states
     return max(1, min(most // threads // max(1, several), MOST_BLOCKS_PER_SM))
 
@@ -277,6 +287,19 @@ def _inner_block(vectors: int, welford: bool) -> tuple[int, int, int, int]:
     unroll = 8 if welford else 4
     block_x = max(32, lanes // unroll)
     return block_x, max(1, 256 // block_x), min(unroll, max(1, lanes // block_x)), 1
+
+
+def _rows_of_one(
+    fusion: Program, shape: Shape, shares: bool, block_y: int, problem: Problem
+) -> int:
+    """Rows of a thread, of which an input that all rows read alike is loaded once, as long as
+    multiprocessors have enough blocks.
+    """
+    most = SHARED_ROWS // len(reductions(fusion)) if shares else 1
+    rows = problem.size(shape.kept) // block_y
+    while most > 1 and rows < most * SHARED_BLOCKS_PER_SM * problem.target.sm_count:
+        most //= 2
+    return max(1, most)
 
 
 def _outer_block(
@@ -316,7 +339,8 @@ def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     sms = problem.target.sm_count
     wanted = sms // groups
     if params.inner:
-        wanted = MOST_BLOCKS // groups if groups < sms * ENOUGH_BLOCKS_PER_SM else 1
+        several = groups * params.rows_per_thread
+        wanted = MOST_BLOCKS // groups if several < sms * ENOUGH_BLOCKS_PER_SM else 1
         enough = -(-sms * ENOUGH_BLOCKS_PER_SM // groups)
         wanted = min(wanted, max(enough, passes // _least_passes(shape, params)))
     share = -(-passes // max(1, min(wanted, passes)))
