@@ -34,9 +34,8 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.knobs import Specialize, scope, scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
-from warpsmith.runtime import arrays
 from warpsmith.runtime.kept import PLANS, TRACES
-from warpsmith.runtime.launcher import Shortcut
+from warpsmith.runtime.launcher import Shortcut, called
 from warpsmith.runtime.recent import Recent
 
 if TYPE_CHECKING:
@@ -123,6 +122,10 @@ class Fused:
             done = self.shortcut.launch(args)
             if done is not NotImplemented:
                 return done
+        return self.run(*args, **kwargs)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The same through Python."""
         values, names = (*args, *kwargs.values()), tuple(kwargs)
         try:
             key = (exact(values), names, scoped_plan())
@@ -132,17 +135,16 @@ class Fused:
         if route is None:
             route = self._known.put(key, self._route(args, kwargs))
             if not kwargs and key[-1] is None:
-                self.shortcut.keep(args, route.run, route.places, int(route.single))
+                kept = self.shortcut.keep(args, route.run, route.places, int(route.single))
+                if kept and type(self) is Fused:
+                    self.__class__ = called(Fused)
         if route.defaults:
             values += route.defaults
         results = route.run([values[place] for place in route.places])
         return results[0] if route.single else tuple(results)
 
     def known(self, args: tuple[Any, ...]) -> _Route | None:
-        """The short way of calls of these arguments, where one was made and no scope asks for more.
-
-        It counts as used.
-        """
+        """The short way of such calls, used hereby; None before the first one, or in a scope."""
         try:
             key = (exact(args), (), scoped_plan())
             return None if key[-1] is not None else self._known.get(key)
@@ -345,5 +347,4 @@ def fuse(
 def _serves(trace: Trace, args: Sequence[Any]) -> bool:
     """Whether an earlier trace of the same kinds serves a call: see `may_serve`."""
     inputs = [args[position] for position in trace.positions]
-    infos = [arrays.describe(value) for value in inputs if is_array(value)]
-    return may_serve(trace.fusion.input_tensors, infos) and bool(trace.executable.takes(inputs))
+    return may_serve(trace.fusion.input_tensors, inputs) and bool(trace.executable.takes(inputs))

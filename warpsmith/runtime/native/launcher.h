@@ -132,6 +132,8 @@ PyObject *run(
     Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int64_t size,
     PyObject *const *forms, int as);
 
+PyObject *called(PyObject *module, PyObject *base);
+
 extern PyType_Spec host_spec, recipe_spec, table_spec;
 extern PyTypeObject *host_type, *recipe_type;
 
