@@ -229,7 +229,8 @@ def _carry(blocks: Carried, parts: TensorView, params: MatmulParams) -> None:
         reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
         split(tensor, at + 1, ROWS)
         fragments(tensor, at + 2, params)
-    inline_at(sums, at + 2, selected_tensors=[parts, *blocks.loads])
+    inline_at(sums, at + 1, selected_tensors=blocks.loads)
+    inline_at(sums, at + 2 + (params.passes > 1), selected_tensors=[parts])
     inline_at(sums, len(sums.loop), selected_tensors=blocks.scaled)
     for load in blocks.loads:
         if any(source.is_input for source in fusion.producers(load)):
