@@ -69,6 +69,33 @@ def test_dropout_and_a_residual_are_one_kernel(
     assert np.array_equal(wide(result)[~kept], wide(residual)[~kept])
 
 
+def test_lanes_that_are_a_pair_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of ten rounds of half as many blocks, where lanes say the same: in rows of 72, not 74."""
+    monkeypatch.setattr("warpsmith.planner.trials.divided", lambda *given: iter(()))
+
+    def cuda(program: Any, columns: int) -> str:
+        x, weight, residual = (
+            values((72, 72), 1),
+            values((columns, 72), 2),
+            values((72, columns), 3),
+        )
+        compiled = warpsmith.fuse(program).lower(x, weight, residual, 7).compile()
+        return str(compiled.asm["cuda"].split("__global__")[1])
+
+    def masks(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
+        return ops.dropout(dropped(x, weight, residual, seed), P, rng_seed=3, rng_offset=0)[0]
+
+    def numbers(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
+        h = ops.linear(x, weight)
+        drawn = ops.uniform(0.0, 1.0, ops.shape(h), rng_seed=seed, rng_offset=0, fusion=x.fusion)
+        return ops.add(ops.add(h, drawn), residual)
+
+    told = [cuda(dropped, 72), cuda(dropped, 74), cuda(masks, 72), cuda(numbers, 72)]
+    asked = ("ws_philox_pairs(", "ws_philox_word(", "ws_philox_at_least(", "ws_philox_number(")
+    counts = [[text.count(name) for name in asked] for text in told]
+    assert counts == [[1, 0, 1, 1], [0, 1, 0, 0], [2, 0, 2, 2], [1, 0, 0, 1]]
+
+
 def test_two_masks_and_one_that_is_asked_for() -> None:
     def twice(x: Any, weight: Any, seed: Any) -> Any:
         h, kept = ops.dropout(ops.linear(x, weight), P, rng_seed=seed, rng_offset=OFFSET)

@@ -30,7 +30,7 @@ from warpsmith.schedule.transforms import (
     split,
 )
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.matmul.memory import PAIR
+from warpsmith.schedulers.matmul.memory import PAIR, TMA_BYTES
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.shape import Shape, places_of
 from warpsmith.targets.atoms import ROWS
@@ -151,11 +151,13 @@ class Epilogue:
         circular_buffer(staged, self.params.store_stages)
 
     def _pairs(self) -> None:
-        """Threads access two columns at once."""
+        """Threads access two columns at once; what the TMA unit stores has whole rows."""
+        parts = self.product.output
+        columns = parts.root[self.shape.columns[-1]].extent
+        whole = {TMA_BYTES // memory.dtype.size for memory in self.staged if self._is_plane(memory)}
         if self.params.pairs:
-            parts = self.product.output
-            columns = parts.root[self.shape.columns[-1]].extent
-            Fusion.of(parts).divisors |= {(columns, PAIR)}
+            whole.add(PAIR)
+        Fusion.of(parts).divisors |= {(columns, each) for each in whole}
         for cached in self.caches:
             if cached.memory.name in self.params.pairs and not cached.copy.copied_by.is_tma:
                 parallelize(cached.copy, -1, ParallelType.vectorize)
