@@ -143,7 +143,9 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
     else:
         reorder(output, {-3: -2})
     inside = 2 + clustered
-    if params.ping_pong or params.stream:
+    if by_group:  # parts without rows are the last ones: among others some blocks would have more
+        order_tiles(output, -inside - 2, TileOrder("columns", params.group))
+    elif params.ping_pong or params.stream:
         order_tiles(output, -inside - 2, TileOrder("rows", params.group))
     else:
         split(output, -inside - 2, params.group)

@@ -41,7 +41,8 @@ class MatmulParams:
         staged: outputs that it stores.
         load_stages: of the pipeline that loads chunks.
         store_stages: of the pipelines that store them.
-        group: tiles along m that follow each other before the next column of tiles.
+        group: tiles along m that follow each other before the next column of tiles; of a grouped
+            product tiles along n, before the next row.
         blocks: of the grid, which go round the tiles.
         cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
             each other what they share.
