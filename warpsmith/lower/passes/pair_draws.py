@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -105,18 +105,20 @@ class _Draw:
 
     Attributes:
         word: what draws one, of the block, its place there, seed and offset.
+        key: the seed and the offset, as they are before the loops.
         rows: the symbol of the outer loop, which says the block.
         columns: the symbol of the inner one, which says the word.
         odd: 0 in even lanes, 1 in odd ones.
     """
 
     word: Apply
+    key: tuple[Expr, ...]
     rows: Symbol
     columns: Symbol
     odd: Expr
 
     def drawn_to(self, words: Buffer) -> tuple[Statement, ...]:
-        block, _, seed, offset = self.word.args
+        block, (seed, offset) = self.word.args[0], self.key
         first, second = (substitute(block, {self.rows: integers.index(row)}) for row in (0, 1))
         return Declare(words), DrawByPairs(words, self.odd, first, second, seed, offset)
 
@@ -148,22 +150,44 @@ def _draws_in(statement: Statement, threads: int) -> list[_Draw]:
     words = dict.fromkeys(
         e for v in values for e in v.walk() if isinstance(e, Apply) and e.op == "philox_word"
     )
-    found = (_draw_of(word, rows, columns, threads) for word in words)
+    held = {s.buffer: s.value for s in walk((statement,)) if isinstance(s, Store)}
+    found = (_draw_of(word, rows, columns, threads, held) for word in words)
     return [draw for draw in found if draw is not None]
 
 
-def _draw_of(word: Apply, rows: Symbol, columns: Symbol, threads: int) -> _Draw | None:
-    """A word of two loops, if lanes that are a pair say the same blocks, and each other words."""
+def _draw_of(
+    word: Apply, rows: Symbol, columns: Symbol, threads: int, held: Mapping[Buffer, Expr]
+) -> _Draw | None:
+    """A word of two loops, if lanes that are a pair say the same blocks, and each other words.
+
+    Args:
+        held: what was stored in each buffer.
+    """
     block, place, *key = word.args
-    fixed = {e for value in key for e in value.walk()}
-    known = fixed.union(block.walk())
-    odd = _half_of(place, columns)
+    key = [_before(value, held) for value in key]
+    odd, known = _half_of(place, columns), set(block.walk())
     if odd is None or columns in known or any(isinstance(e, Element) for e in known):
         return None
-    if rows in fixed or any(map(_is_lane, fixed)):
+    if not all(isinstance(value, Const) or _is_of_launch(value) for value in key):
         return None
     shared = _is_of_pair(odd, threads) and _is_shared(block, threads)
-    return _Draw(word, rows, columns, odd) if shared else None
+    return _Draw(word, tuple(key), rows, columns, odd) if shared else None
+
+
+def _before(value: Expr, held: Mapping[Buffer, Expr]) -> Expr:
+    """What a register holds that says the seed, or the offset: a copy of an input."""
+    while isinstance(value, Element) and value.buffer.memory is MemoryType.local:
+        if value.buffer not in held or value.buffer.size != integers.ONE:
+            break
+        value = held[value.buffer]
+    return value
+
+
+def _is_of_launch(value: Expr) -> bool:
+    """Whether it is the same for all threads: a scalar of the call, or one element of an input."""
+    if isinstance(value, Element):
+        return value.buffer.memory is MemoryType.global_ and constant(value.index) is not None
+    return isinstance(value, Symbol) and value.extent is None and not _is_lane(value)
 
 
 def _at_least(compared: Apply, word: Expr) -> Apply:
