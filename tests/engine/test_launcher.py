@@ -18,6 +18,7 @@ from warpsmith import ops
 from warpsmith.engine import loaded
 from warpsmith.engine.executable import Executable
 from warpsmith.errors import WarpsmithError
+from warpsmith.frontends.fuse import Fused
 from warpsmith.runtime import launcher
 from warpsmith.runtime.launch import LoadedKernel
 
@@ -314,6 +315,41 @@ def test_threads_share_a_function(gpu: StandIn) -> None:
     with judge.uncompiled(), ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
     assert told("launches").value > before + 1000
+
+
+def test_calls_of_what_was_taken_once_are_in_c(gpu: StandIn) -> None:
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    assert isinstance(made, Fused)
+    assert type(made).__call__ is not Fused.__call__
+    before = told("launches").value
+    asked: list[Any] = []
+    made.run = lambda *args, **named: asked.append((args, named))
+    assert made(x, y).shape == x.shape
+    assert told("launches").value == before + 1
+    made(x, y=y)
+    made(x[1:], y[1:])
+    assert [(len(args), list(named)) for args, named in asked] == [(1, ["y"]), (2, [])]
+    del made.run
+    with pytest.raises(WarpsmithError, match="WS0301"):
+        made(x)
+
+
+def test_results_in_other_shapes_have_as_many_elements(gpu: StandIn) -> None:
+    x = torch.ones(6, 4)
+    given = x.view(2, 3, 4)
+    made = fused(gpu, lambda x: (x + 1.0, x * 2.0), x)
+    route = made.known((x,))
+    assert route is not None
+    table = launcher.module().Table(launcher.host())
+    for shapes in ((), ((2, 3, 4),), ((2, 3, 4), (5, 5)), ((2, 3, 4), (-6, -4))):
+        assert not table.keep((given,), route.run.recipe, (0,), 0, shapes)
+    assert table.keep((given,), route.run.recipe, (0,), 0, ((2, 3, 4), None))
+    results = table.launch((given,))
+    assert [each.shape for each in results] == [(2, 3, 4), (6, 4)]
+    assert results[0].is_contiguous()
+    with pytest.raises(ValueError, match="a tensor is none here"):
+        table.keep((1.0,), route.run.recipe, (0,), 0)
 
 
 def test_without_the_launcher_all_is_the_same(

@@ -22,7 +22,13 @@ from warpsmith.targets.hopper import H200
 
 
 def vectorized(
-    p: Program, width: int, *, loads: bool = True, stores: bool = True, merged: bool = True
+    p: Program,
+    width: int,
+    *,
+    loads: bool = True,
+    stores: bool = True,
+    merged: bool = True,
+    threads: int = 32,
 ) -> Program:
     """`[grid_x, block_x, vector]` over the output, vectors on the copies."""
     output = p.fusion.outputs[0].value
@@ -33,7 +39,7 @@ def vectorized(
     split(output, -1, width)
     while len(output.loop) > 2:
         merge(output, 0)
-    split(output, 0, 32)
+    split(output, 0, threads)
     parallelize(output, 0, ParallelType.grid_x)
     parallelize(output, 1, ParallelType.block_x)
     transform_like(output)
@@ -52,6 +58,12 @@ def negated(*sizes: int | None, dtype: DataType = DataType.Float, **layout: obje
 
 def widths(kernel: Kernel) -> set[int]:
     return {s.width for s in walk(kernel.body) if isinstance(s, CopyVector)}
+
+
+def by_pairs(kernel: Kernel) -> list[bool]:
+    """Of each store of vectors to global memory."""
+    copies = (s for s in walk(kernel.body) if isinstance(s, CopyVector))
+    return [copy.by_pairs for copy in copies if copy.target.memory is MemoryType.global_]
 
 
 @pytest.mark.parametrize("size", [4, 8, 24, 1000])
@@ -134,3 +146,33 @@ def test_shared_memory_in_vectors() -> None:
         (MemoryType.shared, MemoryType.local),
         (MemoryType.local, MemoryType.global_),
     ]
+
+
+@pytest.mark.parametrize(
+    ("threads", "width", "pairs"),
+    [(64, 8, True), (40, 16, True), (64, 4, False), (33, 8, False), (1, 8, False)],
+)
+def test_lanes_store_whole_sectors_in_pairs(threads: int, width: int, pairs: bool) -> None:
+    """Vectors of more than 16 bytes, where a block has an even number of lanes. Warps that are not
+    full, and those in which some lanes have nothing, store alone.
+    """
+    original, p = negated(None), vectorized(negated(None), width, threads=threads)
+    inputs = random_inputs(original.fusion, {"T0": (3 * threads * width - 2 * width - 1,)})
+    kernel = check_scheduled(p.fusion, original.fusion, inputs)
+    assert by_pairs(kernel) == [pairs]
+
+
+def test_lanes_that_walk_rows_store_alone() -> None:
+    original, p = negated(None, 32), negated(None, 32)
+    output = p.fusion.outputs[0].value
+    cache_before(output)
+    split(output, 1, 8)
+    split(output, 0, 4)  # [rows / 4, 4 rows, 4 vectors, 8]
+    transform_like(output)
+    parallelize(output, 0, ParallelType.grid_x)
+    parallelize(output, 1, ParallelType.block_x)
+    parallelize_like(output)
+    parallelize(output, -1, ParallelType.vectorize)
+    inline_most(p.fusion)
+    inputs = random_inputs(original.fusion, {"T0": (9, 32)})
+    assert by_pairs(check_scheduled(p.fusion, original.fusion, inputs)) == [False]

@@ -195,6 +195,17 @@ def test_other_ways_to_differentiate_are_refused() -> None:
             transform(lambda t: functional.rms_norm(t, ROW[-1:]).sum())(x)
 
 
+def test_what_a_transform_left_behind_is_a_tensor_again() -> None:
+    kept: list[torch.Tensor] = []
+    torch.func.grad(lambda t: (kept.append(t), t.sum())[1])(drawn((4, 16), torch.float32))
+    (left,) = kept
+    weight = drawn(ROW, torch.float32).requires_grad_()
+    y = functional.rms_norm(left, ROW, weight)
+    y.sum().backward()
+    assert weight.grad is not None
+    torch.testing.assert_close(y, torch.nn.functional.rms_norm(left, ROW, weight))
+
+
 def test_backward_runs_under_the_scope_of_its_forward_call() -> None:
     """Also in another thread, as autograd has for GPUs; each place leaves its own traces."""
     x = drawn((4, 16), torch.float32).requires_grad_()

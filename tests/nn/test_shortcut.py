@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 
 from tests.programs import judge
-from tests.support.stand_in import StandIn, stand_in
+from tests.support.stand_in import StandIn, stand_in, told
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import calls, eager, functional
 
@@ -40,6 +42,74 @@ def test_what_was_here_before_is_not_checked_again(
     step(x, residual, weight)
     with pytest.raises(AssertionError, match="asked again"):
         step(x, residual, weight[1:])
+
+
+def test_views_as_rows_are_not_made_again(gpu: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [torch.ones(2, 3, 4, 16, requires_grad=True) for _ in range(2)]
+    weight = torch.ones(4, 16, requires_grad=True)
+
+    def once(dy: torch.Tensor, scale: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y, total = functional.add_rms_norm(*given, (4, 16), scale)
+        return (
+            y,
+            total,
+            *torch.autograd.grad([y, total], [*given, scale], [dy, torch.ones(dy.shape)]),
+        )
+
+    dense = torch.ones(2, 3, 4, 16)
+    with judge.uncompiled():
+        for _ in range(2):
+            expected = [(each.shape, each.stride()) for each in once(dense, weight)]
+            once(torch.ones(1).expand(2, 3, 4, 16), weight)
+
+    def asked(*args: Any) -> Any:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(eager, "row_dimensions", asked)
+    monkeypatch.setattr(calls, "rows_of", asked)
+    assert [(each.shape, each.stride()) for each in once(dense, weight)] == expected
+    with pytest.raises(AssertionError, match="asked again"):
+        once(torch.ones(1).expand(2, 3, 4, 16), weight)  # it was copied
+    monkeypatch.undo()
+
+
+def test_softmaxes_are_the_same(gpu: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.ones(2, 3, 4, 16, requires_grad=True)
+
+    def step(dim: int) -> None:
+        functional.softmax(x, dim).backward(torch.ones(2, 3, 4, 16))
+
+    with judge.uncompiled():
+        for _ in range(2):
+            step(-1)
+
+    def asked(*args: Any) -> Any:
+        raise AssertionError("asked again")
+
+    monkeypatch.setattr(calls, "around", asked)
+    step(-1)
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+    with pytest.raises(AssertionError, match="asked again"):
+        step(-2)
+
+
+def test_threads_train_at_once(gpu: StandIn) -> None:
+    """Each in its own shape, so that the tables grow while others look something up."""
+    told("seen", ctypes.c_void_p).value = None
+
+    def train(rows: int) -> bool:
+        x, residual = (torch.ones(rows, 2, 64, requires_grad=True) for _ in range(2))
+        weight = torch.ones(64, requires_grad=True)
+        for _ in range(20):
+            y, total = functional.add_rms_norm(x, residual, (64,), weight)
+            torch.autograd.backward([y, total], [torch.ones_like(x), torch.ones_like(x)])
+            if y.shape != x.shape or x.grad.shape != x.shape or weight.grad.shape != (64,):
+                return False
+        return True
+
+    with judge.uncompiled(), ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(train, range(1, 9)))
 
 
 def test_what_others_were_here_with_is_refused_still(gpu: StandIn) -> None:

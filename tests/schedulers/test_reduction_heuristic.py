@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypeGuard
+
 import pytest
 
 from tests.support.lowering import lowered
 from tests.support.program import Program
-from warpsmith.ir.domains import GRID_TYPES, ParallelType
+from warpsmith.ir.domains import GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import For
-from warpsmith.kernel.traversal import read, walk
+from warpsmith.kernel.nodes import For, Statement
+from warpsmith.kernel.traversal import children, read, walk
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, ReductionParams
@@ -184,3 +188,50 @@ def test_columns_that_are_empty_or_one_have_a_block(shape: tuple[int, int]) -> N
     params, splits, _ = chosen(reduction(COLUMNS), *shape)
     assert params.block_x == 1 or shape[1] > 1
     assert splits >= 1
+
+
+def times_a_row(*, own: bool = False) -> Candidate:
+    """Sums of rows times a row: one that all share, or each its own."""
+    p = Program()
+    x = p.cast(p.input(DataType.BFloat16, (None, None)), DataType.Float)
+    shape = (None, None) if own else (None,)
+    row = p.cast(p.input(DataType.BFloat16, shape), DataType.Float)
+    other = row if own else p.broadcast(row, [True, False])
+    p.output(p.reduce("sum", p.op("mul", x, other), ROWS))
+    return select(p.fusion, H200)
+
+
+def accesses(statements: Sequence[Statement], times: int = 1) -> Counter[str]:
+    """How often global memory is read in one turn of all loops that are not written out."""
+    found: Counter[str] = Counter()
+    for statement in statements:
+        turns = int(evaluate(statement.extent, {})) if _is_written_out(statement) else 1
+        for buffer in read(statement):
+            if buffer.memory is MemoryType.global_:
+                found[buffer.name] += times
+        found += accesses(children(statement), times * turns)
+    return found
+
+
+def _is_written_out(statement: Statement) -> TypeGuard[For]:
+    return isinstance(statement, For) and statement.unroll
+
+
+@pytest.mark.parametrize("columns", [512, 4096, 14336])
+def test_a_row_that_all_rows_share_is_loaded_once_for_two(columns: int) -> None:
+    def chosen_for(candidate: Candidate, rows: int) -> tuple[ReductionParams, int]:
+        sizes = {"T0_size0": rows, "T0_size1": columns}
+        sizes |= {"T2_size0": rows, "T2_size1": columns} if candidate is own else {}
+        sizes |= {"T2_size0": columns} if candidate is shared else {}
+        params, values = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
+        assert isinstance(params, ReductionParams)
+        return params, values.get("splits", 1)
+
+    shared, own = times_a_row(), times_a_row(own=True)
+    params, splits = chosen_for(shared, 4096)
+    assert (params.rows_per_thread, params.block_x * params.block_y, splits) == (2, 128, 1)
+    loops = (s for s in lowered(shared.scheduled(params)).body if isinstance(s, For))
+    found = accesses(next(loop for loop in loops if accesses(loop.body)["T0"]).body)
+    assert found == {"T0": 2 * params.unroll, "T2": params.unroll}
+    assert chosen_for(shared, 512)[0].rows_per_thread == 1
+    assert chosen_for(own, 4096)[0].rows_per_thread == 1

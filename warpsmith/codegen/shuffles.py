@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from warpsmith.codegen.lines import block
 from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText, is_scalar
+from warpsmith.kernel.draws import DrawByPairs
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.layouts.changes import Round
@@ -34,6 +35,14 @@ def shuffle_lines(shuffle: Shuffle, value: ValueText, team: Team | None) -> list
             put = f"ws_put_word<{packed}>({_at(shuffle.target, word * packed)}, got);"
             lines.append(put if mask == ALL else f"if ({_holds(mask)}) {put}")
     return block(lines)
+
+
+def draw_lines(draw: DrawByPairs, value: ValueText) -> list[str]:
+    """The call that draws words by pairs of lanes."""
+    value.pieces.add("philox_pairs")
+    numbers = (draw.first, draw.second, draw.seed, draw.offset)
+    given = ", ".join((draw.words_of.name, *map(value, (draw.odd, *numbers))))
+    return [f"ws_philox_pairs({given});"]
 
 
 def _at(buffer: Buffer, register: int) -> str:

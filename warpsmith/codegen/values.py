@@ -37,7 +37,7 @@ _OF_INDICES = {**dict.fromkeys(LOOKUPS, "groups"), **dict.fromkeys(CHECKS, "plac
 _OF_VALUES = {
     **dict.fromkeys(SEARCHES, "searches"),
     "divide_full": "divide_full",
-    "philox_word": "philox",
+    **dict.fromkeys(("philox_word", "philox_number", "philox_at_least"), "philox"),
     "exp_near": "exp_near",
     "one_plus_tanh": "tanh",
 }

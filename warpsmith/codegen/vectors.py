@@ -37,7 +37,9 @@ def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str
     else:
         place = f"{copy.target.name} + {value.operand(copy.target_index)}"
         shared = copy.target.memory is MemoryType.shared
-        lines.append(f"*({vector}*)({place}) = v;" if shared else f"ws_store({place}, v);")
+        store = "ws_store_by_pairs" if copy.by_pairs else "ws_store"
+        value.pieces |= {"vector_pairs"} if copy.by_pairs else set()
+        lines.append(f"*({vector}*)({place}) = v;" if shared else f"{store}({place}, v);")
     return block(lines)
 
 

@@ -25,20 +25,17 @@ from warpsmith.frontends.argument_keys import (
     kind_of,
     usable,
 )
-from warpsmith.frontends.inputs import SYMBOLIC, define_input, define_scalar_input
-from warpsmith.frontends.memory_format import memory_format_of
+from warpsmith.frontends.inputs import define_like, define_scalar_input
 from warpsmith.frontends.outputs import add_output
 from warpsmith.frontends.reuse import may_serve
 from warpsmith.frontends.tensor import Tensor
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.knobs import Specialize, scope, scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
-from warpsmith.runtime import arrays
 from warpsmith.runtime.kept import PLANS, TRACES
-from warpsmith.runtime.launcher import Shortcut
+from warpsmith.runtime.launcher import Shortcut, called
 from warpsmith.runtime.recent import Recent
 
 if TYPE_CHECKING:
@@ -125,6 +122,10 @@ class Fused:
             done = self.shortcut.launch(args)
             if done is not NotImplemented:
                 return done
+        return self.run(*args, **kwargs)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The same through Python."""
         values, names = (*args, *kwargs.values()), tuple(kwargs)
         try:
             key = (exact(values), names, scoped_plan())
@@ -134,11 +135,21 @@ class Fused:
         if route is None:
             route = self._known.put(key, self._route(args, kwargs))
             if not kwargs and key[-1] is None:
-                self.shortcut.keep(args, route.run, route.places, int(route.single))
+                kept = self.shortcut.keep(args, route.run, route.places, int(route.single))
+                if kept and type(self) is Fused:
+                    self.__class__ = called(Fused)
         if route.defaults:
             values += route.defaults
         results = route.run([values[place] for place in route.places])
         return results[0] if route.single else tuple(results)
+
+    def known(self, args: tuple[Any, ...]) -> _Route | None:
+        """The short way of such calls, used hereby; None before the first one, or in a scope."""
+        try:
+            key = (exact(args), (), scoped_plan())
+            return None if key[-1] is not None else self._known.get(key)
+        except (Unusual, TypeError, RuntimeError):  # as in a call
+            return None
 
     def _run_slowly(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A call with arguments that have to be converted, which no key can hold."""
@@ -265,7 +276,7 @@ class Fused:
             if type(value) in NUMBERS:
                 given[name] = define_scalar_input(fusion, NUMBERS[type(value)])
             elif is_array(value):
-                given[name] = _like(fusion, value)
+                given[name] = define_like(fusion, value)
             else:
                 continue
             positions.append(position)
@@ -336,13 +347,4 @@ def fuse(
 def _serves(trace: Trace, args: Sequence[Any]) -> bool:
     """Whether an earlier trace of the same kinds serves a call: see `may_serve`."""
     inputs = [args[position] for position in trace.positions]
-    infos = [arrays.describe(value) for value in inputs if is_array(value)]
-    return may_serve(trace.fusion.input_tensors, infos) and bool(trace.executable.takes(inputs))
-
-
-def _like(fusion: Fusion, value: object) -> TensorView:
-    info = arrays.describe(value)
-    layout = memory_format_of(info.shape, info.strides)
-    shape = [1 if extent == 1 else SYMBOLIC for extent in info.shape]
-    dtype = DataType(info.dtype)
-    return define_input(fusion, shape, layout.contiguity, dtype, layout.stride_order)
+    return may_serve(trace.fusion.input_tensors, inputs) and bool(trace.executable.takes(inputs))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from warpsmith.errors import DefinitionError
+from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -14,6 +15,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import check_tensor_type
 from warpsmith.ops.shape import check_stride_order
+from warpsmith.runtime import arrays
 
 SYMBOLIC = -1
 
@@ -60,6 +62,15 @@ def define_scalar_input(fusion: Fusion, dtype: DataType) -> Symbol:
     symbol = Symbol(fusion.fresh_scalar(), dtype)
     fusion.inputs.append(symbol)
     return symbol
+
+
+def define_like(fusion: Fusion, array: object) -> TensorView:
+    """A new input tensor of an array's type, rank and layout in memory; sizes but 1 may change."""
+    info = arrays.describe(array)
+    layout = memory_format_of(info.shape, info.strides)
+    shape = [1 if extent == 1 else SYMBOLIC for extent in info.shape]
+    dtype = DataType(info.dtype)
+    return define_input(fusion, shape, layout.contiguity, dtype, layout.stride_order)
 
 
 def _extent(name: str, d: int, value: object) -> Expr:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from warpsmith.frontends.argument_keys import is_array
 from warpsmith.ir.tensor import TensorView
-from warpsmith.runtime.arrays import ArrayInfo
+from warpsmith.runtime.arrays import ArrayInfo, describe
 
 
-def may_serve(tensors: Sequence[TensorView], infos: Sequence[ArrayInfo]) -> bool:
+def may_serve(tensors: Sequence[TensorView], inputs: Sequence[Any]) -> bool:
     """Whether a trace may serve a call before its own class of calls is traced.
 
     An extent of 1 may mean that a dimension is repeated, and then makes another program; it need
@@ -23,6 +25,7 @@ def may_serve(tensors: Sequence[TensorView], infos: Sequence[ArrayInfo]) -> bool
     Only where no trace does, as where a dimension of 1 meets one of several elements for the first
     time, the function is traced anew, and the extents of 1 are repeated dimensions of that trace.
     """
+    infos = [describe(value) for value in inputs if is_array(value)]
     if not any(extent in (0, 1) for info in infos for extent in info.shape):
         return False
     return all(map(_lies_alike, tensors, infos))

@@ -159,9 +159,12 @@ class CopyVector(Statement):
 
     A load from `anywhere` may begin between multiples of its size in a source of so many elements,
     and before or end behind it: it takes two accesses, and what is outside is anything.
+
+    A store of more than 16 bytes is `by_pairs` where neighbouring lanes have neighbouring vectors:
+    two lanes exchange parts, so that each access of a warp writes whole sectors.
     """
 
-    words = "{target} = {source} x{width}"
+    words = "{target} = {source} x{width}{by_pairs:, by pairs}"
 
     target: Buffer = field(metadata=touches("copied", "target_index", "width"))
     target_index: Expr = field(metadata=expression())
@@ -173,6 +176,7 @@ class CopyVector(Statement):
     asynchronous: bool = field(default=False, metadata=plain())
     inside: Expr = field(default=TRUE, metadata=expression())
     anywhere: Expr = field(default=ZERO, metadata=expression())
+    by_pairs: bool = field(default=False, metadata=plain())
 
     @property
     def copied(self) -> Effect:

@@ -10,6 +10,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreAsync
+from warpsmith.kernel.draws import DrawByPairs
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
@@ -51,6 +52,7 @@ from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.pack_operands import pack_operands
+from warpsmith.lower.passes.pair_draws import pair_draws
 from warpsmith.lower.passes.peel_ends import peel_ends
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
@@ -153,6 +155,11 @@ PASSES = (
         prefetch_tiles,
         "before its indices are named, with those of the copies",
         makes=(PrefetchTile,),
+    ),
+    _always(
+        pair_draws,
+        "before hoisting, which names parts of what says who draws what",
+        makes=(DrawByPairs,),
     ),
     _always(multiply_divisions, "before hoisting, which names the quotients"),
     _always(hoist_indices, "every index is known, and barriers use none"),

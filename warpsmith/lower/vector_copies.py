@@ -5,17 +5,20 @@ from __future__ import annotations
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Move, Pointwise, tensor_inputs
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.kernel.nodes import CopyVector, Element, For, If, Statement, Store
+from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, If, Statement, Store
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.vectors import Vectorizer
+
+ACCESS_BYTES = 16
+"""Bytes of one instruction, at most."""
 
 VECTOR_BYTES = (1, 2, 4, 8, 16, 32, 64)
 """Bytes of a vector access; beyond 16 it takes several instructions, 16 bytes each."""
@@ -107,6 +110,7 @@ class VectorCopies:
             output.evict_last,
             asynchronous=self._is_asynchronous(output, source, width),
             anywhere=_elements(source) if anywhere else integers.ZERO,
+            by_pairs=self._is_by_pairs(target, target_index, width),
         )
         if begun is not None:
             return self._across(statement, operation, (access, at_zero), begun, lane)
@@ -115,6 +119,20 @@ class VectorCopies:
             return self._predicates.guarded(at_zero, operation, statement)
         rest = self._predicates.predicate(at_zero, operation, always=False)
         return _with_tail(statement, uneven, rest, lane)
+
+    def _is_by_pairs(self, target: Buffer, index: Expr, width: int) -> bool:
+        """Whether lanes store vectors of several accesses one behind the other, in pairs of which
+        the first lane has an even number.
+        """
+        threads = self._buffers.threads
+        place = threads.symbols.get(ParallelType.block_x)
+        count = integers.constant(threads.extents.get(ParallelType.block_x, integers.ONE))
+        if target.memory is not MemoryType.global_ or width * target.dtype.size < 2 * ACCESS_BYTES:
+            return False
+        if place is None or count is None or count % 2:
+            return False
+        behind = substitute(index, {place: integers.add(place, 1)})
+        return integers.sub(behind, index) == integers.index(width)
 
     def _begun(self, operation: Operation, access: Access, lane: Symbol) -> Apply | None:
         """The condition that a row has begun within a vector, if there is one: what stands before

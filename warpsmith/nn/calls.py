@@ -13,6 +13,7 @@ import torch
 
 from warpsmith.nn import programs
 from warpsmith.nn.programs import GradientForm, NormForm, SoftmaxForm
+from warpsmith.nn.viewed import Viewed
 
 NAMES = {
     torch.float64: "double",
@@ -21,6 +22,9 @@ NAMES = {
     torch.bfloat16: "bfloat16",
 }
 """The types that are normalized."""
+
+NORM, _NORM_GRADIENT = Viewed(programs.norm), Viewed(programs.norm_gradient)
+_SOFTMAX, _SOFTMAX_GRADIENT = Viewed(programs.softmax), Viewed(programs.softmax_gradient)
 
 
 def wide_name(*kinds: torch.dtype | None) -> str:
@@ -69,7 +73,7 @@ def around(x: torch.Tensor, dim: int) -> tuple[torch.Tensor, int]:
 
 
 @lru_cache(maxsize=256)
-def norm_form(
+def _norm_form(
     of_x: torch.dtype,
     of_residual: torch.dtype | None,
     eps: float,
@@ -117,8 +121,12 @@ def norm(
     out: torch.dtype,
     dropped: float,
     saved: bool,
-) -> list[Any]:
+    how: object,
+) -> tuple[Any, ...]:
     """The norm over the last `dims` dimensions.
+
+    Calls of `NORM.shortcut` with the five tensors and `how`, which is to say all else, do the same
+    from then on.
 
     With a `seed`, a tensor of one integer, the share `dropped` of x is dropped first.
 
@@ -128,35 +136,24 @@ def norm(
     """
     shape = x.shape
     total = None if residual is None else torch.promote_types(x.dtype, residual.dtype)
-    columns = shape[-1] if dims == 1 else math.prod(shape[-dims:])
+    columns = math.prod(shape[-dims:])
+    count = math.prod(shape[:-dims])
     if x.numel() == 0:
         wide = wide_name(x.dtype, out, total)
         wanted = [(shape, kind) for kind in (out, total) if kind is not None]
-        rows = math.prod(shape[:-dims])
-        wanted += [((rows, 1), statistic_type(wide))] * ((1 + centered) * saved)
-        return [x.new_empty(size, dtype=kind) for size, kind in wanted]
-    found: tuple[Any, ...] = programs.norm(
+        wanted += [((count, 1), statistic_type(wide))] * ((1 + centered) * saved)
+        return tuple([x.new_empty(size, dtype=kind) for size, kind in wanted])
+    of_residual = None if residual is None else residual.dtype
+    views = (
         rows_of(x, columns),
         None if residual is None else rows_of(residual, columns),
         None if weight is None else row_of(weight, columns),
         None if bias is None else row_of(bias, columns),
         seed,
-        norm_form(
-            x.dtype,
-            None if residual is None else residual.dtype,
-            eps,
-            centered,
-            out,
-            dropped,
-            saved,
-        ),
+        _norm_form(x.dtype, of_residual, eps, centered, out, dropped, saved),
     )
-    results = list(found)
-    if len(shape) != 2 or dims != 1:
-        results[0] = results[0].view(shape)
-        if total is not None:
-            results[1] = results[1].view(shape)
-    return results
+    shapes = (shape,) * (1 if residual is None else 2) + ((count, 1),) * ((1 + centered) * saved)
+    return NORM((x, residual, weight, bias, seed, how), views, shapes)
 
 
 def norm_gradient(
@@ -179,64 +176,57 @@ def norm_gradient(
     Where x and residual have one type, and nothing was dropped (no seed), their gradient is one
     tensor, which is returned once.
     """
+    told = dims, dropped, of_x, of_residual, of_weight, of_bias
+    given = dy, dtotal, source, mean, scale, weight, seed, told
+    done: Any = _NORM_GRADIENT.shortcut.launch(given)
+    if done is not NotImplemented:
+        return list(done)
     sources = full_results(of_x, of_residual, seed is not None)
     apart = seed is not None and of_x is not None
-    form = _gradient_form(scale.dtype, sources, of_weight, of_bias, apart, dropped)
-    drops = seed if apart else None
-    if dims == 1:  # rows like these may have been here before
-        done: Any = programs.norm_gradient.shortcut.launch(
-            (dy, dtotal, source, mean, scale, weight, drops, form)
-        )
-        if done is not NotImplemented:
-            return list(done)
+    sums = [kind for kind in (of_weight, of_bias) if kind is not None]
     shape = source.shape
     row = shape[-dims:]
     columns = math.prod(row)
     if source.numel() == 0:
         own = [source.new_empty(shape, dtype=kind) for kind in sources]
-        sums = [kind for kind in (of_weight, of_bias) if kind is not None]
         return [*own, *(source.new_zeros(row, dtype=kind) for kind in sums)]
-    results: list[Any] = list(
-        programs.norm_gradient(
-            rows_of(dy, columns),
-            None if dtotal is None else rows_of(dtotal, columns),
-            rows_of(source, columns),
-            mean,
-            scale,
-            None if weight is None else row_of(weight, columns),
-            drops,
-            form,
-        )
+    views = (
+        rows_of(dy, columns),
+        None if dtotal is None else rows_of(dtotal, columns),
+        rows_of(source, columns),
+        mean,
+        scale,
+        None if weight is None else row_of(weight, columns),
+        seed if apart else None,
+        _gradient_form(scale.dtype, sources, of_weight, of_bias, apart, dropped),
     )
-    if len(shape) != 2 or dims != 1:
-        for place in range(len(sources)):
-            results[place] = results[place].view(shape)
-    if dims != 1:
-        for place in range(len(sources), len(results)):
-            results[place] = results[place].view(row)
-    return results
+    return list(_NORM_GRADIENT(given, views, (shape,) * len(sources) + (row,) * len(sums)))
 
 
 def softmax(x: torch.Tensor, dim: int, log: bool, out: torch.dtype) -> Any:
     """The softmax over a dimension, or its logarithm, of type `out`: x is rounded to it first."""
-    shape = x.shape
+    given = x, (dim, log, out)
+    done: Any = _SOFTMAX.shortcut.launch(given)
+    if done is not NotImplemented:
+        return done
     if x.numel() == 0:
-        return x.new_empty(shape, dtype=out)
+        return x.new_empty(x.shape, dtype=out)
     narrow = "" if torch.promote_types(x.dtype, out) is out else NAMES[out]
     view, place = around(x, dim)
     form = SoftmaxForm(log, place, narrow, wide_name(x.dtype, out), NAMES[out])
-    result: Any = programs.softmax(view, form)
-    return result if result.shape == shape else result.view(shape)
+    return _SOFTMAX(given, (view, form), (x.shape,))[0]
 
 
 def softmax_gradient(
     dy: torch.Tensor, y: torch.Tensor, dim: int, log: bool, out: torch.dtype
 ) -> Any:
     """Gradient of type `out` of what the softmax, or its logarithm, y was made of."""
-    shape = y.shape
+    given = dy, y, (dim, log, out)
+    done: Any = _SOFTMAX_GRADIENT.shortcut.launch(given)
+    if done is not NotImplemented:
+        return done
     if y.numel() == 0:
-        return y.new_empty(shape, dtype=out)
+        return y.new_empty(y.shape, dtype=out)
     view, place = around(y, dim)
     form = SoftmaxForm(log, place, "", wide_name(y.dtype, out), NAMES[out])
-    result: Any = programs.softmax_gradient(around(dy, dim)[0], view, form)
-    return result if result.shape == shape else result.view(shape)
+    return _SOFTMAX_GRADIENT(given, (around(dy, dim)[0], view, form), (y.shape,))[0]

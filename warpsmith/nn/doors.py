@@ -115,8 +115,8 @@ def _gradients(ctx: Any, dy: Tensor | None, *, operate: bool) -> Tensors:
     if dy is None:
         return (None,) * len(ctx.wanted)
     if not operate:
-        return tuple(scoped(ctx, door.program.gradients, dy, ctx.saved_tensors, ctx.form))
-    made = iter(scoped(ctx, door.gradient_operator, dy, *ctx.saved_tensors, *ctx.form))
+        return tuple(scoped(ctx.knobs, door.program.gradients, dy, ctx.saved_tensors, ctx.form))
+    made = iter(scoped(ctx.knobs, door.gradient_operator, dy, *ctx.saved_tensors, *ctx.form))
     return tuple(next(made) if wanted else None for wanted in ctx.wanted)
 
 

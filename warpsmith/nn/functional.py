@@ -162,16 +162,17 @@ def _norm(
         dims = row_dimensions(who, x, shape, residual, weight, bias)
         found = operators.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped)
         return found[0], found[1]
-    how = who, shape, eps, centered, out, dropped
     if torch.is_grad_enabled() and (
         x.requires_grad
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
         or (residual is not None and residual.requires_grad)
     ):
-        results = eager.Norm.apply(x, residual, weight, bias, seed, how)
+        how = who, shape, eps, centered, out, dropped, True
+        results = eager.recorded(x, residual, weight, bias, seed, how)
         return (results, None) if residual is None else results
-    direct = eager.norm(x, residual, weight, bias, seed, how, saved=False)
+    how = who, shape, eps, centered, out, dropped, False
+    direct = eager.norm(x, residual, weight, bias, seed, how)
     return direct[0], None if residual is None else direct[1]
 
 

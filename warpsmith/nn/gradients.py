@@ -7,6 +7,7 @@ eager mode through `torch.autograd.Function` (`eager.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -17,18 +18,52 @@ from warpsmith import knobs
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
-def save_norm(ctx: Any, inputs: tuple[Any, ...], source: Tensor, mean: Any, scale: Tensor) -> None:
-    """Keep what the gradient reads. `inputs` are those of `calls.norm`."""
-    x, residual, weight, bias, seed, dims, *_, dropped = inputs
-    ctx.dims, ctx.dropped, ctx.knobs = dims, dropped, knobs.scoped()
-    ctx.types = (
+def save_norm(
+    ctx: Any,
+    inputs: tuple[Any, ...],
+    dims: int,
+    dropped: float,
+    source: Tensor,
+    mean: Tensor | None,
+    scale: Tensor,
+) -> None:
+    """Keep what the gradient reads.
+
+    Args:
+        inputs: the five tensors of `calls.norm`.
+        source: what was normalized.
+    """
+    x, residual, weight, bias, seed = inputs
+    ctx.told = (
+        knobs.scoped(),
+        dims,
+        dropped,
         x.dtype,
         None if residual is None else residual.dtype,
         None if weight is None else weight.dtype,
         None if bias is None else bias.dtype,
+        seed is not None,
     )
     ctx.save_for_backward(source, mean, scale, weight, seed)
     ctx.set_materialize_grads(False)
+
+
+@lru_cache(maxsize=256)
+def _wanted(
+    needed: tuple[bool, ...], *told: Any
+) -> tuple[tuple[torch.dtype | None, ...], tuple[int, ...]]:
+    """Types of the gradients of x, the residual, the weight and the bias, None for those that none
+    needs; and which of the results each is, the one behind the last for none.
+    """
+    *kinds, dropped = told
+    types = [kind if need else None for kind, need in zip(kinds, needed, strict=True)]
+    of_x, of_residual, *_ = types
+    shared = of_x is of_residual and not dropped  # their gradients are one tensor
+    places, used = [], 0
+    for number, kind in enumerate(types):
+        places.append(-1 if kind is None else 0 if number == 1 and shared else used)
+        used += places[-1] == used
+    return tuple(types), tuple(used if place < 0 else place for place in places)
 
 
 def norm_gradients(
@@ -40,37 +75,23 @@ def norm_gradients(
         run: `calls.norm_gradient`, or its operator.
         dy, dtotal: gradients of the normalized tensor and of `x + residual`; None for none.
     """
-    wanted = [
-        kind if needed else None
-        for kind, needed in zip(ctx.types, ctx.needs_input_grad[:4], strict=True)
-    ]
-    of_x, of_residual, of_weight, of_bias = wanted
-    source, mean, scale, weight, seed = ctx.saved_tensors
-    if dy is None and dtotal is None:
-        return None, None, None, None
-    if dy is None and seed is not None:
-        dy = torch.zeros_like(dtotal)
+    scope, dims, dropped, *kinds = ctx.told
+    types, (x, residual, weight, bias) = _wanted(ctx.needs_input_grad[:4], *kinds)
+    saved = ctx.saved_tensors
     if dy is None:
-        assert dtotal is not None
-        own = [None if kind is None else dtotal.to(kind) for kind in (of_x, of_residual)]
-        return own[0], own[1], None, None
-    given = dy, dtotal, source, mean, scale, weight, seed, ctx.dims, ctx.dropped
-    found = iter(scoped(ctx, run, *given, *wanted))
-    dx = next(found) if of_x is not None else None
-    dresidual = dx if of_residual is of_x and seed is None else None
-    if of_residual is not None and dresidual is None:
-        dresidual = next(found)
-    return (
-        dx,
-        dresidual,
-        None if of_weight is None else next(found),
-        None if of_bias is None else next(found),
-    )
+        if dtotal is None:
+            return None, None, None, None
+        if saved[4] is None:
+            own = [None if kind is None else dtotal.to(kind) for kind in types[:2]]
+            return own[0], own[1], None, None
+        dy = torch.zeros_like(dtotal)
+    found = (*scoped(scope, run, dy, dtotal, *saved, dims, dropped, *types), None)
+    return found[x], found[residual], found[weight], found[bias]
 
 
-def scoped(ctx: Any, run: Callable[..., Any], *args: Any) -> Any:
+def scoped(scope: knobs.Knobs | None, run: Callable[..., Any], *args: Any) -> Any:
     """A call under the knobs of the forward call's scope: autograd has threads of its own."""
-    if ctx.knobs is None:
+    if scope is None:
         return run(*args)
-    with knobs.within(ctx.knobs):
+    with knobs.within(scope):
         return run(*args)

@@ -30,7 +30,7 @@ def _norm(
     dropped: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     given = x, residual, weight, bias, seed, dims, eps, centered, out, dropped
-    y, *rest = calls.norm(*given, True)
+    y, *rest = calls.norm(*given, True, given[5:])
     scale = rest.pop()
     mean = rest.pop() if centered else x.new_empty(0)
     return y, x.new_empty(0) if residual is None else rest.pop(), mean, scale
@@ -53,10 +53,11 @@ def _norm_shapes(
 
 
 def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-    residual, centered = inputs[1], inputs[7]
+    residual, dims, centered, dropped = inputs[1], inputs[5], inputs[7], inputs[9]
     _, total, mean, scale = output
     source = inputs[0] if residual is None else total
-    gradients.save_norm(ctx, inputs, source, mean if centered else None, scale)
+    own = mean if centered else None
+    gradients.save_norm(ctx, inputs[:5], dims, dropped, source, own, scale)
     ctx.mark_non_differentiable(mean, scale, *([total] if residual is None else []))
 
 

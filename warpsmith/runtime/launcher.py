@@ -100,21 +100,32 @@ class Shortcut:
         self._drawn: list[tuple[Any, Any]] = []
         self.launch: Callable[[Sequence[Any]], Any] = _not_implemented
 
-    def keep(self, given: tuple[Any, ...], run: object, places: Sequence[int], form: int) -> None:
+    def keep(
+        self,
+        given: tuple[Any, ...],
+        run: object,
+        places: Sequence[int],
+        form: int,
+        shapes: tuple[tuple[int, ...], ...] | None = None,
+    ) -> bool:
         """Take calls of such arguments from here on, where what runs them has a recipe.
 
         Args:
             places: which argument each input is.
             form: of the results: a tuple (0), the only one (1), a list (2).
+            shapes: of the results, without gaps; None for their own.
         """
         recipe = getattr(run, "recipe", None)
         if recipe is None:
-            return
+            return False
         if self._table is None:
             self._table = module().Table(host())
-        self._table.keep(given, recipe, tuple(places), form)
+        shaped = () if shapes is None else (shapes,)
+        kept = self._table.keep(given, recipe, tuple(places), form, *shaped)
         self.launch = self._table.launch
-        self._draw(given, run)
+        if shapes is None:
+            self._draw(given, run)
+        return bool(kept)
 
     def _draw(self, given: tuple[Any, ...], run: Any) -> None:
         """Take calls between these arguments and earlier ones, too, where they are on a line."""
@@ -126,6 +137,14 @@ class Shortcut:
             if line is not None and self._table.keep_line(recipe, given, line):
                 break
         self._drawn = [(weakref.ref(run.recipe), run.sketch), *self._drawn][:_LINES_FROM]
+
+
+@cache
+def called(base: type) -> Any:
+    """A subclass whose calls ask `shortcut` in C, before they come to the method `run`: a call of
+    a class written in Python takes longer. Objects of `base` may become ones of it.
+    """
+    return module().called(base)
 
 
 def _not_implemented(given: Sequence[Any]) -> Any:

@@ -69,13 +69,41 @@ def test_dropout_and_a_residual_are_one_kernel(
     assert np.array_equal(wide(result)[~kept], wide(residual)[~kept])
 
 
+def test_lanes_that_are_a_pair_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of half as many blocks, where both lanes say the same one: in rows of 72, not of 74."""
+    monkeypatch.setattr("warpsmith.planner.trials.divided", lambda *given: iter(()))
+
+    def cuda(program: Any, columns: int, seed: Any = 7) -> str:
+        x, weight, residual = (
+            values((72, 72), 1),
+            values((columns, 72), 2),
+            values((72, columns), 3),
+        )
+        compiled = warpsmith.fuse(program).lower(x, weight, residual, seed).compile()
+        return str(compiled.asm["cuda"].split("__global__")[1])
+
+    def masks(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
+        return ops.dropout(dropped(x, weight, residual, seed), P, rng_seed=3, rng_offset=0)[0]
+
+    def numbers(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
+        h = ops.linear(x, weight)
+        drawn = ops.uniform(0.0, 1.0, ops.shape(h), rng_seed=seed, rng_offset=0, fusion=x.fusion)
+        return ops.add(ops.add(h, drawn), residual)
+
+    told = [cuda(dropped, 72), cuda(dropped, 74), cuda(masks, 72), cuda(numbers, 72)]
+    told.append(cuda(dropped, 72, np.array([7])))
+    asked = ("ws_philox_pairs(", "ws_philox_word(", "ws_philox_at_least(", "ws_philox_number(")
+    counts = [[text.count(name) for name in asked] for text in told]
+    assert counts == [[1, 0, 1, 1], [0, 1, 0, 0], [2, 0, 2, 2], [1, 0, 0, 1], [1, 0, 1, 1]]
+
+
 def test_two_masks_and_one_that_is_asked_for() -> None:
     def twice(x: Any, weight: Any, seed: Any) -> Any:
         h, kept = ops.dropout(ops.linear(x, weight), P, rng_seed=seed, rng_offset=OFFSET)
         return ops.dropout(h, P, rng_seed=3, rng_offset=OFFSET)[0], kept
 
     x, weight = values((72, 136), 1), values((72, 136), 2)
-    ones = np.ones((72, 72), np.float32)
+    ones, seed = np.ones((72, 72), np.float32), np.array([7])  # a seed of one element in memory
     fused = warpsmith.fuse(twice)
     with knobs.scope(device="reference"):
         first, second = (
@@ -83,8 +111,8 @@ def test_two_masks_and_one_that_is_asked_for() -> None:
             for s in (7, 3)
         )
     with knobs.scope(device="sim"):
-        result, kept = fused(x, weight, 7)
-        assert fused.lower(x, weight, 7).compile().verify(schedules=2).verdict == "clean"
+        result, kept = fused(x, weight, seed)
+        assert fused.lower(x, weight, seed).compile().verify(schedules=2).verdict == "clean"
     wanted = np.where(first & second, wide(x) @ wide(weight).T / (1 - P) ** 2, 0)
     assert np.array_equal(kept, first)
     assert np.abs(wide(result) - wanted).max() < 2.0**-6 * np.abs(wanted).max()

@@ -37,6 +37,33 @@ __device__ __forceinline__ void ws_store(T* to, const ws_vec<T, N>& from) {
     for (int i = 0; i < bytes / step; ++i)
         words[i].template store<Hint>((char*)to + i * step);
 }
+//@ vector_pairs: vector
+// A vector of 32 bytes or more, behind that of the lane before. Each lane alone would write half of a
+// sector at a time; two write one half each of the first one's sectors, then of the other's.
+template <class T, int N>
+__device__ __forceinline__ void ws_store_by_pairs(T* to, const ws_vec<T, N>& from) {
+    constexpr int bytes = sizeof(T) * N, sectors = bytes / 32;
+    static_assert(bytes % 32 == 0, "ws_store_by_pairs: a vector has whole sectors");
+    if (__activemask() != 0xffffffffu) return ws_store(to, from);
+    union { ws_vec<T, N> vector; ws_words<16> words[2 * sectors]; };
+    vector = from;
+    const bool odd = threadIdx.x & 1;
+    char* const first = (char*)to - (odd ? bytes - 16 : 0);
+    #pragma unroll
+    for (int s = 0; s < sectors; ++s) {
+        ws_words<16> even, behind;
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            const unsigned low = words[2 * s].w[k], high = words[2 * s + 1].w[k];
+            const unsigned own = odd ? high : low;
+            const unsigned other = __shfl_xor_sync(0xffffffffu, odd ? low : high, 1);
+            even.w[k] = odd ? other : own;
+            behind.w[k] = odd ? own : other;
+        }
+        even.template store<0>(first + 32 * s);
+        behind.template store<0>(first + bytes + 32 * s);
+    }
+}
 //@ vector_anywhere: vector
 // N elements from any place of `count`, the first of which lies at a multiple of 16 bytes, by two loads
 // of 16 bytes or more that do, of those that have something of it. What is outside is anything.

@@ -126,10 +126,13 @@ PyObject *form_of(const int64_t *numbers, int rank, PyObject *dtype);
 /* How results are handed over. */
 enum { AS_TUPLE, AS_ONE, AS_LIST };
 
-/* The results of a call; NULL where the long way has to go. `size` is what the program is asked for. */
+/* The results of a call; NULL where the long way has to go. `size` is what the program is asked for,
+ * `forms` is of each memory what it is made as in place of its own form, NULL for that, or NULL. */
 PyObject *run(
     Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int64_t size,
-    int as);
+    PyObject *const *forms, int as);
+
+PyObject *called(PyObject *module, PyObject *base);
 
 extern PyType_Spec host_spec, recipe_spec, table_spec;
 extern PyTypeObject *host_type, *recipe_type;

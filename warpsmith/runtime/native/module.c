@@ -63,8 +63,15 @@ static PyType_Slot slots[] = {
 PyType_Spec host_spec = {
     "warpsmith.runtime._launcher.Host", sizeof(Host), 0, Py_TPFLAGS_DEFAULT, slots};
 
+static PyMethodDef functions[] = {
+    {"called", called, METH_O,
+     "called(base): a subclass whose calls are those of `shortcut.launch`, and of `run` where that\n"
+     "gives NotImplemented."},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_launcher", "Calls whose launches are prepared.", -1, NULL,
+    PyModuleDef_HEAD_INIT, "_launcher", "Calls whose launches are prepared.", -1, functions,
     NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__launcher(void)

@@ -41,10 +41,11 @@ static PyObject *empty_of(
 }
 
 static PyObject *empty(
-    Recipe *recipe, const Memory *memory, const int64_t *numbers, int here, uint64_t *address)
+    Recipe *recipe, const Memory *memory, PyObject *form, const int64_t *numbers, int here,
+    uint64_t *address)
 {
-    PyObject *form = memory->form, *made;
-    if (form)
+    PyObject *made;
+    if (form || (form = memory->form))
         return empty_of(recipe, memory, form, here, address);
     form = form_of(numbers + memory->number, memory->rank, memory->dtype);
     made = form ? empty_of(recipe, memory, form, here, address) : NULL;
@@ -78,7 +79,7 @@ static PyObject *counters(
 /* Addresses of all memory of a call; what was made for it, each with a reference, in `made`. */
 static int find_memory(
     Recipe *recipe, const int64_t *numbers, const int *places, const DLTensor *tensors,
-    void *stream, int here, uint64_t *addresses, PyObject **made)
+    PyObject *const *forms, void *stream, int here, uint64_t *addresses, PyObject **made)
 {
     for (int k = 0; k < recipe->memory_count; k++) {
         Memory *memory = &recipe->memories[k];
@@ -92,7 +93,8 @@ static int find_memory(
             addresses[k] = addresses[memory->of] + (uint64_t)numbers[memory->number];
             break;
         case MADE:
-            if (!(made[k] = empty(recipe, memory, numbers, here, &addresses[k])))
+            if (!(made[k] = empty(
+                      recipe, memory, forms ? forms[k] : NULL, numbers, here, &addresses[k])))
                 return 0;
             break;
         case COUNTERS:
@@ -282,7 +284,7 @@ static PyObject *results_of(Recipe *recipe, PyObject **made, int as)
 
 PyObject *run(
     Recipe *recipe, PyObject *given, const int *places, const DLTensor *tensors, int64_t size,
-    int as)
+    PyObject *const *forms, int as)
 {
     Host *host = recipe->host;
     const Driver *driver = &host->driver;
@@ -320,7 +322,7 @@ PyObject *run(
             goto done;
     }
     int here = context && context == current;
-    if (!find_memory(recipe, numbers, places, tensors, stream, here, addresses, made)
+    if (!find_memory(recipe, numbers, places, tensors, forms, stream, here, addresses, made)
         || !fill(recipe, numbers, given, places, addresses, bytes, parameters))
         goto done;
     if (launch_count) {

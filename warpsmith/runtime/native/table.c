@@ -13,6 +13,8 @@ typedef struct {
     int *places;        /* of the recipe's inputs among the arguments */
     PyObject *statics;  /* a tuple: the arguments that count by value */
     PyObject *recipe;   /* a weak reference */
+    PyObject **forms;   /* of each memory that is made in another shape, else NULL; NULL for none */
+    int form_count;
     int64_t *factors;   /* of a line: what words are of its size, 0 for those that are constant */
     int first;          /* of a line: the first word that is no constant, its size */
     int64_t low, high;  /* of a line: its sizes */
@@ -35,6 +37,9 @@ static void let_go(Entry *entry)
         return;
     Py_XDECREF(entry->statics);
     Py_XDECREF(entry->recipe);
+    for (int k = 0; k < entry->form_count; k++)
+        Py_XDECREF(entry->forms[k]);
+    free(entry->forms);
     free(entry->words);
     free(entry->factors);
     free(entry->places);
@@ -274,13 +279,63 @@ static PyObject *keep_line(Table *table, PyObject *given)
     return PyBool_FromLong(fits);
 }
 
+/* Elements of a tensor without gaps, -1 of another one; its form is of sizes and strides. */
+static int64_t dense_elements(const int64_t *sizes, const int64_t *strides, int rank)
+{
+    int64_t count = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        if (sizes[d] < 1 || (sizes[d] > 1 && strides[d] != count))
+            return -1;
+        if (__builtin_mul_overflow(count, sizes[d], &count))
+            return -1;
+    }
+    return count;
+}
+
+/* The form of a memory in another shape without gaps; NULL, with an error or without, where it has
+ * not as many elements. */
+static PyObject *form_in(const Recipe *recipe, const Memory *memory, PyObject *shape)
+{
+    int64_t numbers[2 * MAX_RANK], count = 1;
+    const int64_t *own = recipe->numbers + memory->number;
+    Py_ssize_t rank = PyTuple_Check(shape) ? PyTuple_Size(shape) : MAX_RANK + 1;
+    if (memory->source != MADE || rank > MAX_RANK)
+        return NULL;
+    for (Py_ssize_t d = rank - 1; d >= 0; d--) {
+        numbers[d] = PyLong_AsLongLong(PyTuple_GetItem(shape, d));
+        numbers[rank + d] = count;
+        if (numbers[d] < 1 || __builtin_mul_overflow(count, numbers[d], &count))
+            return NULL;
+    }
+    if (dense_elements(own, own + memory->rank, memory->rank) != count)
+        return NULL;
+    return form_of(numbers, (int)rank, memory->dtype);
+}
+
+/* Read the shapes of results, each a tuple or None; 0 where a recipe cannot make them. */
+static int read_forms(Entry *entry, const Recipe *recipe, PyObject *shapes)
+{
+    if (recipe->program || PyTuple_Size(shapes) != recipe->result_count
+        || !(entry->forms = calloc(recipe->memory_count + 1, sizeof *entry->forms)))
+        return 0;
+    entry->form_count = recipe->memory_count;
+    for (int k = 0; k < recipe->result_count; k++) {
+        PyObject *shape = PyTuple_GetItem(shapes, k), **form = &entry->forms[recipe->results[k]];
+        if (shape == Py_None)
+            continue;
+        if (*form || !(*form = form_in(recipe, &recipe->memories[recipe->results[k]], shape)))
+            return 0;
+    }
+    return 1;
+}
+
 static PyObject *keep(Table *table, PyObject *given)
 {
-    PyObject *arguments, *recipe, *places;
+    PyObject *arguments, *recipe, *places, *shapes = NULL;
     int as;
     if (!PyArg_ParseTuple(
-            given, "O!O!O!i", &PyTuple_Type, &arguments, recipe_type, &recipe, &PyTuple_Type,
-            &places, &as))
+            given, "O!O!O!i|O!", &PyTuple_Type, &arguments, recipe_type, &recipe, &PyTuple_Type,
+            &places, &as, &PyTuple_Type, &shapes))
         return NULL;
     Signature found;
     if (!signature_of(table->host, arguments, &found))
@@ -292,9 +347,14 @@ static PyObject *keep(Table *table, PyObject *given)
         if (place < 0 || place >= found.count) /* a default, which no argument brings */
             Py_RETURN_FALSE;
     }
-    if (PyTuple_Size(places) != ((Recipe *)recipe)->input_count)
+    const Recipe *asked = (Recipe *)recipe;
+    if (PyTuple_Size(places) != asked->input_count)
         return PyErr_Format(PyExc_ValueError, "a place for each input of the recipe is needed");
-    if (as < AS_TUPLE || as > AS_LIST || (as == AS_ONE && ((Recipe *)recipe)->result_count != 1))
+    for (int k = 0; k < asked->memory_count; k++)
+        if (asked->memories[k].source == GIVEN
+            && !found.is_tensor[PyLong_AsLong(PyTuple_GetItem(places, asked->memories[k].of))])
+            return PyErr_Format(PyExc_ValueError, "an input that is a tensor is none here");
+    if (as < AS_TUPLE || as > AS_LIST || (as == AS_ONE && asked->result_count != 1))
         return PyErr_Format(PyExc_ValueError, "results are no tuple, no list, and not one");
     Entry *known = find(table, arguments, &found);
     if (known) {
@@ -304,6 +364,12 @@ static PyObject *keep(Table *table, PyObject *given)
     Entry *entry = entry_of(&found, arguments, places);
     if (!entry)
         return PyErr_NoMemory();
+    if (shapes && !read_forms(entry, asked, shapes)) {
+        let_go(entry);
+        if (PyErr_Occurred())
+            return NULL;
+        Py_RETURN_FALSE;
+    }
     entry->as = as;
     entry->recipe = PyWeakref_NewRef(recipe, NULL);
     if (!entry->recipe || !make_room(table)) {
@@ -316,18 +382,20 @@ static PyObject *keep(Table *table, PyObject *given)
 }
 
 /* Whether Python has to look at a tensor: it needs a gradient that it would not get, or it is
- * negated on reading, which no pointer says. */
-static int is_special(Host *host, PyObject *tensor)
+ * negated on reading, which no pointer says. `unrecorded` says that no gradients are recorded. */
+static int is_special(Host *host, PyObject *tensor, int *unrecorded)
 {
-    PyObject *needs = PyObject_GetAttr(tensor, host->requires_grad);
-    if (needs != Py_False) {
+    PyObject *needs = *unrecorded ? NULL : PyObject_GetAttr(tensor, host->requires_grad);
+    if (!*unrecorded && needs != Py_False) {
         PyObject *enabled = needs ? PyObject_CallNoArgs(host->grad_enabled) : NULL;
-        Py_XDECREF(needs);
         Py_XDECREF(enabled);
-        if (enabled != Py_False)
+        *unrecorded = enabled == Py_False;
+        if (!*unrecorded) {
+            Py_XDECREF(needs);
             return 1;
-    } else
-        Py_DECREF(needs);
+        }
+    }
+    Py_XDECREF(needs);
     PyObject *negated = PyObject_CallMethodObjArgs(tensor, host->is_neg, NULL);
     Py_XDECREF(negated);
     return negated != Py_False;
@@ -348,13 +416,14 @@ static PyObject *launch_by(Table *table, Entry *entry, PyObject *arguments, cons
     Py_INCREF((PyObject *)recipe);
     int usual = (PyObject *)recipe != Py_None && (entry->factors || ++recipe->calls % SEEN_EVERY)
         && !is_scoped(table->host);
+    int unrecorded = 0;
     for (int k = 0; usual && k < given->count; k++)
         if (given->is_tensor[k])
-            usual = !is_special(table->host, PyTuple_GetItem(arguments, k));
+            usual = !is_special(table->host, PyTuple_GetItem(arguments, k), &unrecorded);
     if (usual)
         result = run(
             recipe, arguments, entry->places, given->tensors,
-            entry->factors ? given->words[entry->first] : 0, entry->as);
+            entry->factors ? given->words[entry->first] : 0, entry->forms, entry->as);
     Py_DECREF((PyObject *)recipe);
     return result;
 }
@@ -411,9 +480,10 @@ static void table_free(Table *table)
 
 static PyMethodDef methods[] = {
     {"keep", (PyCFunction)keep, METH_VARARGS,
-     "keep(arguments, recipe, places, as): calls of such arguments follow the recipe.\n\n"
+     "keep(arguments, recipe, places, as, shapes=()): calls of such arguments follow the recipe.\n\n"
      "places say which argument each input of the recipe is; results come as a tuple (0), as the\n"
-     "only one (1) or as a list (2). False where such arguments are not for tables."},
+     "only one (1) or as a list (2), in its own shapes, or in those of a tuple that has one for each\n"
+     "result, None for its own. False where such arguments or shapes are not for tables."},
     {"keep_line", (PyCFunction)keep_line, METH_VARARGS,
      "keep_line(known, arguments, recipe): all calls between the one of a known recipe and another\n"
      "one, which differ in one size and in whole multiples of it, follow a recipe. False where the\n"

@@ -143,7 +143,9 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
     else:
         reorder(output, {-3: -2})
     inside = 2 + clustered
-    if params.ping_pong or params.stream:
+    if by_group:  # parts without rows are the last ones: among others some blocks would have more
+        order_tiles(output, -inside - 2, TileOrder("columns", params.group))
+    elif params.ping_pong or params.stream:
         order_tiles(output, -inside - 2, TileOrder("rows", params.group))
     else:
         split(output, -inside - 2, params.group)
@@ -229,7 +231,8 @@ def _carry(blocks: Carried, parts: TensorView, params: MatmulParams) -> None:
         reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
         split(tensor, at + 1, ROWS)
         fragments(tensor, at + 2, params)
-    inline_at(sums, at + 2, selected_tensors=[parts, *blocks.loads])
+    inline_at(sums, at + 1, selected_tensors=blocks.loads)
+    inline_at(sums, at + 2 + (params.passes > 1), selected_tensors=[parts])
     inline_at(sums, len(sums.loop), selected_tensors=blocks.scaled)
     for load in blocks.loads:
         if any(source.is_input for source in fusion.producers(load)):

@@ -286,6 +286,12 @@ def _each(limits: Limits, groups: int, taken: int = 0) -> int:
     return min(each, limits.thread_registers)
 
 
+def columns_together(n: int, columns: Numbers) -> Numbers:
+    """Tiles along n that follow each other, where rows are of groups: many, in equal shares."""
+    tiles = np.maximum(-(-n // columns), 1)
+    return np.asarray(-(-tiles // -(-tiles // GROUP)))
+
+
 def _group(tiles: int) -> int:
     """Tiles along m of one group: many, yet so that few places of the last group are empty."""
     least, most = (max(min(tiles, bound), 1) for bound in (GROUP // 2, GROUP))

@@ -30,7 +30,7 @@ from warpsmith.schedule.transforms import (
     split,
 )
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.matmul.memory import PAIR
+from warpsmith.schedulers.matmul.memory import PAIR, TMA_BYTES
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.shape import Shape, places_of
 from warpsmith.targets.atoms import ROWS
@@ -144,36 +144,39 @@ class Epilogue:
         """Threads write what they hold of a chunk: eight rows at once, or two elements."""
         set_swizzle(staged, _swizzle_of(staged, self.params.chunk))
         if staged.copied_by is LoadStoreOpType.stmatrix:
-            split(staged, self.params.outside + 3, 2)
+            split(staged, self.params.threads + 1, 2)
             tensorize(staged)
         else:
             parallelize(staged, -1, ParallelType.vectorize)
         circular_buffer(staged, self.params.store_stages)
 
     def _pairs(self) -> None:
-        """Threads access two columns at once."""
+        """Threads access two columns at once; what the TMA unit stores has whole rows."""
+        parts = self.product.output
+        columns = parts.root[self.shape.columns[-1]].extent
+        whole = {TMA_BYTES // memory.dtype.size for memory in self.staged if self._is_plane(memory)}
         if self.params.pairs:
-            parts = self.product.output
-            columns = parts.root[self.shape.columns[-1]].extent
-            Fusion.of(parts).divisors |= {(columns, PAIR)}
+            whole.add(PAIR)
+        Fusion.of(parts).divisors |= {(columns, each) for each in whole}
         for cached in self.caches:
             if cached.memory.name in self.params.pairs and not cached.copy.copied_by.is_tma:
                 parallelize(cached.copy, -1, ParallelType.vectorize)
 
     def _inline(self, computed: list[TensorView], sums: Sequence[TensorView]) -> None:
         """A chunk is loaded, computed and staged before the next one."""
-        at, last = self.params.outside, [*self.staged.values(), *computed][-1]
+        at, whole_at = self.params.outside, self.params.threads + 1
+        last = [*self.staged.values(), *computed][-1]
         for output, staged in self.staged.items():
             inline_at(output, at + 1, selected_tensors=[staged])
         results = {cached.register for cached in self.caches if cached.memory in self.staged}
         whole = [t for t in computed if t in results]
         if whole:
-            inline_at(last, at + 3, selected_tensors=whole)
+            inline_at(last, whole_at, selected_tensors=whole)
         inside = [t for t in computed if not (t.is_output or t in results or t in self.loaded)]
         if inside:
             inline_most(Fusion.of(last), inside)
         if self.loaded:  # behind those that read one: its loop would hold them, one before another
-            inline_at(last, at + 3, selected_tensors=list(self.loaded))
+            inline_at(last, whole_at, selected_tensors=list(self.loaded))
         inline_at(last, self.params.outer, selected_tensors=sums)
 
 
@@ -207,11 +210,16 @@ def _swizzle_of(tensor: TensorView, columns: int) -> int:
 def fragments(tensor: TensorView, axis: int, params: MatmulParams) -> None:
     """Split 64 rows and columns, behind the loop over 64 rows, as warp groups hold a product."""
     split_fragments(tensor, axis)
-    bind_groups(tensor, axis - 1, params)
     parallelize(tensor, axis, ParallelType.block_x)
+    bind_groups(tensor, axis - 1, params)
 
 
 def bind_groups(tensor: TensorView, halves: int, params: MatmulParams) -> None:
-    """Give warp groups 64 rows each of a tile, which loop `halves` walks, or a tile each."""
+    """Give warp groups 64 rows each of a tile, which loop `halves` walks, once or in each of
+    several passes; or a tile each.
+    """
     axis = params.outer - 1 if params.ping_pong else halves
+    if params.passes > 1:
+        split(tensor, halves, params.groups)
+        axis += 1
     parallelize(tensor, axis, ParallelType.block_y)

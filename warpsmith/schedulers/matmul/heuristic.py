@@ -17,6 +17,7 @@ from warpsmith.schedulers.matmul.candidates import (
     CARRIED,
     FEW,
     candidates,
+    columns_together,
     few_columns,
     with_parts,
 )
@@ -178,7 +179,8 @@ class Work:
         )
         if grouped:  # the others were never the fastest: docs/lessons/groups.md
             alone = (found.down * found.across == 1) & (found.groups <= 2) & (found.ping_pong == 0)
-            return found.at(alone)
+            found = found.at(alone)
+            return replace(found, group=columns_together(self.n, found.columns))
         if self.prologue is not None or self.products > 1 or self.carried:
             return found
         tiles = self.batches * counted_tiles(found, self.m, self.n)[0]

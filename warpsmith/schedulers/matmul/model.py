@@ -195,6 +195,7 @@ def predicted_us(
         ready = ready * np.maximum(target.sm_count, 2 * target.sm_count // ways.groups)
     splits, parts = ways.splits, ways.parts
     tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))
+    places = tiles if groups > 1 else places
     wide, held = products * columns, products * (loaded + columns * (np.asarray(loaded) == 0))
     asked = wide + (0 if prologue else products * FIRST_OPERAND)
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands

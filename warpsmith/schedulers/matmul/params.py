@@ -41,7 +41,8 @@ class MatmulParams:
         staged: outputs that it stores.
         load_stages: of the pipeline that loads chunks.
         store_stages: of the pipelines that store them.
-        group: tiles along m that follow each other before the next column of tiles.
+        group: tiles along m that follow each other before the next column of tiles; of a grouped
+            product tiles along n, before the next row.
         blocks: of the grid, which go round the tiles.
         cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
             each other what they share.
@@ -53,6 +54,8 @@ class MatmulParams:
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
+        passes: over the rows that a warp group has of a tile, 64 each: it multiplies them one after
+            the other in each step of k, into the same registers.
         stream: of the tiles that are left for less than half a round several blocks have parts of k
             (stream-K).
         whole: what k is a multiple of, where an operand is computed: the steps of all blocks along
@@ -76,6 +79,7 @@ class MatmulParams:
     parts: int = 1
     once: bool = False
     ping_pong: int = 0
+    passes: int = 1
     stream: bool = False
     whole: int = 1
 
@@ -86,7 +90,7 @@ class MatmulParams:
     @property
     def groups(self) -> int:
         """Warp groups that multiply."""
-        return self.ping_pong or self.tile[0] // ROWS
+        return self.ping_pong or self.tile[0] // (ROWS * self.passes)
 
     @property
     def turns(self) -> bool:
@@ -112,6 +116,13 @@ class MatmulParams:
     def outside(self) -> int:
         """Loops outside the results that a block has of a tile: over the shares of these, too."""
         return self.outer + (self.kept < self.tile[1])
+
+    @property
+    def threads(self) -> int:
+        """Loops outside that over threads, of what these compute of a tile in chunks: over
+        chunks, passes and groups, too.
+        """
+        return self.outside + 2 + (self.passes > 1)
 
     def __str__(self) -> str:
         """In the form of nvFuser's `Matmul Parameters`."""

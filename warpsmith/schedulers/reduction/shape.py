@@ -63,3 +63,19 @@ def memory_ordered(
         if len(found) == len(axes):
             return tuple(found)
     return tuple(axes)
+
+
+def rows_and_rest(
+    domains: DomainMap, shape: Shape
+) -> tuple[tuple[Cached, ...], tuple[Cached, ...]]:
+    """Of the inputs that walk the reduced dimensions of rows, those that are different from row to
+    row, and those that all rows read alike.
+    """
+    kept = {domains.group(axis) for axis in shape.axes if not axis.is_reduction}
+    own: list[Cached] = []
+    same: list[Cached] = []
+    for cached in shape.run.walkers:
+        if cached.load:
+            axes = {domains.group(a) for a in cached.register.shape_axes if not a.is_broadcast}
+            (same if kept.isdisjoint(axes) else own).append(cached)
+    return tuple(own), tuple(same)
