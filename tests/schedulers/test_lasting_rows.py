@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import warpsmith
+from bench import norms
 from bench.batch_norm import batch_norm
 from bench.images import Images
 from bench.row_shapes import plan
@@ -87,6 +89,14 @@ def test_loads_of_ragged_pieces_wait_for_nothing() -> None:
     loads = [number for number, line in enumerate(found) if "LDG.E.64" in line]
     assert len(loads) > 8
     assert loads == list(range(loads[0], loads[0] + len(loads)))
+
+
+def test_loads_of_ragged_rows_are_not_taken_apart_under_a_predicate() -> None:
+    """16-bit values that a branch loads would be merged with those before it, one by one."""
+    kernel = plan(norms.layer_norm(1083, 29040, "bfloat16")).launches[0].compiled
+    text = str(kernel.asm["sass"])
+    assert "PRMT" in text
+    assert not re.search(r"@!?P\d PRMT", text)
 
 
 def test_ragged_pieces_are_right(many_bytes: None) -> None:

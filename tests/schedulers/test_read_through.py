@@ -309,7 +309,8 @@ def test_a_pad_of_16_bits_chooses_among_vectors_and_rounds_once() -> None:
     compiled = fuse(padded).lower(drawn(3, 128).bfloat16(), drawn(3, 1)).compile()
     assert compiled.verify().verdict == "clean"
     cuda = compiled.asm["cuda"].split("__launch_bounds__")[1]
-    assert cuda.count("ws_load<ws_bfloat16, 8") == cuda.count("ws_store(") == 1
+    assert cuda.count("ws_vec<ws_bfloat16, 8> v;") == 2
+    assert cuda.count("ws_load_where<") == cuda.count("ws_store(") == 1
     assert cuda.count("(ws_bfloat16)(") == 2  # what is not read, and what is stored
 
 

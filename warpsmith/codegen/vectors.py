@@ -50,7 +50,6 @@ def loads_where(copy: Statement) -> bool:
     return (
         isinstance(copy, CopyVector)
         and not copy.asynchronous
-        and copy.anywhere == integers.ZERO
         and copy.source.memory is MemoryType.global_
         and _is_local(copy.target)
         and copy.target.dtype.size < LEAST_WORD <= copy.width * copy.target.dtype.size
@@ -59,14 +58,21 @@ def loads_where(copy: Statement) -> bool:
 
 def where_lines(copy: CopyVector, there: str, value: ValueText, *, early: bool) -> list[str]:
     """The lines of such a load, for threads `there`."""
-    value.pieces |= {"vector", "vector_where"}
     vector = f"ws_vec<{value.type_name(copy.target.dtype)}, {copy.width}>"
     target = value.place(copy.target, copy.target_index, "k")
-    place = f"{copy.source.name} + {value.operand(copy.source_index)}"
+    hint, source = _hint(copy, early).value, copy.source.name
+    if copy.anywhere == integers.ZERO:
+        value.pieces |= {"vector", "vector_where"}
+        place = f"{source} + {value.operand(copy.source_index)}"
+        load = f"ws_load_where<{hint}>(v, {there}, {place});"
+    else:
+        value.pieces |= {"vector", "vector_anywhere_where"}
+        start, count = value(copy.source_index), value(copy.anywhere)
+        load = f"ws_load_anywhere_where<{hint}>(v, {there}, {source}, {start}, {count});"
     lines = [
         f"{vector} v;",
         *each_lane(copy.width, f"v[k] = {target};"),
-        f"ws_load_where<{_hint(copy, early).value}>(v, {there}, {place});",
+        load,
         *each_lane(copy.width, f"{target} = v[k];"),
     ]
     return block(lines)
