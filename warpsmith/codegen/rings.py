@@ -166,11 +166,14 @@ class RingText:
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
         if copy.multicast is not None:
-            self._value.pieces.add("multicast")
-            barrier += f", (unsigned short){self._value.operand(copy.multicast.mask)}"
             call = "ws_tensor_multicast"
+            barrier += f", (unsigned short){self._value.operand(copy.multicast.mask)}"
         else:
             call = "ws_tensor_load"
+        if copy.evict_first:
+            call += "_once"
+        if call != "ws_tensor_load":
+            self._value.pieces.add(call.removeprefix("ws_"))
         return f"{call}({self._shared(copy)}, {name}, {barrier}, {places}{mine});"
 
     def _places(self, dims: Sequence[TileDim]) -> str:

@@ -45,6 +45,7 @@ class TensorView:
         chunks: its copy by `bulk` brings all of the 16-byte chunks that a tile lies in, where tiles
             neither begin nor end at multiples of 16 bytes.
         evict_last: what its load brings into the L2 is the last to go.
+        evict_first: what its load by `tma` brings into the L2 is the first to go.
         streaming: its load leaves no copy in L1.
         copied_by: what carries the copy that defines it.
         buffering: the stages that it is loaded through, ahead of their use; None is one stage.
@@ -69,6 +70,7 @@ class TensorView:
         "copied_by",
         "definition",
         "dtype",
+        "evict_first",
         "evict_last",
         "fusion",
         "implicit_cast",
@@ -115,6 +117,7 @@ class TensorView:
         self.padding = 0
         self.chunks = False
         self.evict_last = False
+        self.evict_first = False
         self.streaming = False
         self.copied_by = LoadStoreOpType.set
         self.buffering: CircularBuffer | None = None

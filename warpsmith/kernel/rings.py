@@ -76,6 +76,7 @@ class TileCopy(Statement):
             block, each with every so many `width` bytes.
         swizzle: as that of a tensor.
         evict_last: what a load by `bulk` brings into the L2 is the last to go.
+        evict_first: what a load by `tma` brings there is the first.
         stores: from shared to global memory.
         barrier: counts the bytes of a load for one thread, with the stage whose barrier it is.
         rounds: a load by `tma` of floats, which it rounds to TF32.
@@ -93,6 +94,7 @@ class TileCopy(Statement):
     width: int = field(default=16, metadata=plain())
     swizzle: int = field(default=0, metadata=plain())
     evict_last: bool = field(default=False, metadata=plain())
+    evict_first: bool = field(default=False, metadata=plain())
     stores: bool = field(default=False, metadata=plain())
     barrier: tuple[Buffer, Expr] | None = field(default=None, metadata=at_barrier(Verb.COUNT))
     rounds: bool = field(default=False, metadata=plain())

@@ -87,6 +87,7 @@ class TileCopies:
             how=output.copied_by,
             swizzle=shared.swizzle,
             evict_last=output.evict_last,
+            evict_first=output.evict_first,
             stores=stores,
             rounds=_is_rounded(output),
             zeros=output in self._buffers.filled,

@@ -84,7 +84,7 @@ __device__ __forceinline__ void ws_cluster_wait(long long* barrier, int parity) 
                      : "=r"(done) : "r"(ws_address(barrier)), "r"(parity) : "memory");
 }
 
-//@ multicast: tensor
+//@ tensor_multicast: tensor
 /// Loads of boxes into several blocks.
 // The box comes to every block of the cluster whose bit is set, at the place that it has in this
 // one, and the barrier of each at that place counts its bytes.
@@ -96,6 +96,21 @@ __device__ __forceinline__ void ws_tensor_multicast(
                  " @p cp.async.bulk.tensor.RANKd.shared::cluster.global.tile"
                  ".mbarrier::complete_tx::bytes.multicast::cluster"
                  " [%0], [%1, {FROM_4}], [%2], %3; }"
+                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), "h"(blocks),
+                    OPERANDS, "r"((unsigned)mine) : "memory");
+}
+
+//@ tensor_multicast_once: tensor
+/// The same of boxes whose memory nobody else reads: it is the first to go from the L2.
+//@ each rank
+__device__ __forceinline__ void ws_tensor_multicast_once(
+    void* to, const ws_tensor_map& map, long long* barrier, unsigned short blocks, PLACE,
+    bool mine = true) {
+    asm volatile("{ .reg .pred p; .reg .b64 policy; setp.ne.u32 p, %BEHIND_4, 0;"
+                 " createpolicy.fractional.L2::evict_first.b64 policy;"
+                 " @p cp.async.bulk.tensor.RANKd.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint"
+                 " [%0], [%1, {FROM_4}], [%2], %3, policy; }"
                  :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), "h"(blocks),
                     OPERANDS, "r"((unsigned)mine) : "memory");
 }

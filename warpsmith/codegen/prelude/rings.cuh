@@ -225,6 +225,20 @@ __device__ __forceinline__ void ws_tensor_store(
                     "r"((unsigned)mine) : "memory");
 }
 
+//@ tensor_load_once: tensor
+/// Loads of boxes whose memory nobody else reads: it is the first to go from the L2.
+//@ each rank
+__device__ __forceinline__ void ws_tensor_load_once(
+    void* to, const ws_tensor_map& map, long long* barrier, PLACE, bool mine = true) {
+    asm volatile("{ .reg .pred p; .reg .b64 policy; setp.ne.u32 p, %BEHIND_3, 0;"
+                 " createpolicy.fractional.L2::evict_first.b64 policy;"
+                 " @p cp.async.bulk.tensor.RANKd.shared::cluster.global.tile"
+                 ".mbarrier::complete_tx::bytes.L2::cache_hint"
+                 " [%0], [%1, {FROM_3}], [%2], policy; }"
+                 :: "r"(ws_address(to)), "l"(&map), "r"(ws_address(barrier)), OPERANDS,
+                    "r"((unsigned)mine) : "memory");
+}
+
 //@ prefetch: tensor
 /// Boxes that come to the L2.
 //@ each rank
