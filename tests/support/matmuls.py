@@ -61,6 +61,8 @@ def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: A
         "cluster": (1, 1),
         "splits": 1,
         "ping_pong": turns,
+        "swapped": False,
+        "passes": 1,
         "parts": 1,
         "stream": False,
     }

@@ -65,10 +65,12 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             value.pieces.add(piece)
             return [f"ws_{piece}({value.address(target, to)}, {value.address(source, index)});"]
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
-            value.pieces.add("store_matrix")
+            moved = statement.matrices
+            piece = f"store_matrix_{moved.count}{'_t' * moved.transposed}"
+            value.pieces.add(piece)
             _check_matrix(target)
             row, elements = value.address(target, to), value.address(source, index)
-            return [f"ws_store_matrix({row}, {elements});"]
+            return [f"ws_{piece}({row}, {elements});"]
     raise InternalError(f"{type(statement).__name__} is no statement about products")
 
 

@@ -178,11 +178,12 @@ class AwaitProducts(Statement, orders=Orders.GROUP):
 
 @dataclass(frozen=True, slots=True)
 class StoreMatrix(Statement):
-    """`stmatrix`: each warp stores four 8 x 8 matrices of 16-bit elements from its registers.
+    """`stmatrix`: each warp stores two or four 8 x 8 matrices of 16-bit elements.
 
-    The eight elements from `source_index` on are, two by two, this lane's part of matrices 0 to 3:
-    elements `2 * (lane % 4)` and the next of row `lane / 4`. `target_index` is where this lane's
-    row lies, of 16 bytes: row `lane % 8` of matrix `lane / 8`.
+    The elements from `source_index` on are, two by two, this lane's part of matrix 0, 1 and so on:
+    elements `2 * (lane % 4)` and the next of row `lane / 4`; transposed, of two rows that are
+    columns in memory. `target_index` is where this lane's row lies, of 16 bytes: row `lane % 8` of
+    matrix `lane / 8`.
     """
 
     collective: ClassVar[bool] = True
@@ -190,8 +191,14 @@ class StoreMatrix(Statement):
 
     target: Buffer = field(metadata=touches(_BY_WARPS, "target_index", ""))
     target_index: Expr = field(metadata=expression())
-    source: Buffer = field(metadata=reads("source_index", 8))
+    source: Buffer = field(metadata=reads("source_index", "elements"))
     source_index: Expr = field(metadata=expression())
+    matrices: Matrices = field(default=Matrices(4, 2), metadata=plain())
+
+    @property
+    def elements(self) -> int:
+        """Elements of a lane."""
+        return self.matrices.count * self.matrices.each
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,9 @@ PARTS = 4
 ROWS = 8
 """Lanes that hold a row together, and rows of a matrix."""
 
-LOOPS = (2, 2, 2)
-"""Loops over what a lane stores of a fragment at once, by four matrices: of these two side by side,
-two below each other, and two elements of a row."""
+LOOPS = ((2, 2, 2), (1, 2, 2))
+"""Loops over what a lane stores of a fragment at once, by four matrices, or by two: of these two
+side by side, or one; two below each other; and two elements of a row."""
 
 WORD = 4
 """Bytes of a register of a lane, which is its part of a matrix."""

@@ -182,7 +182,7 @@ class MatrixCopies:
     # --- stmatrix ------------------------------------------------------------------------------
 
     def store(self, operation: Operation, indices: list[Expr]) -> StoreMatrix:
-        """Four matrices of a warp."""
+        """Two or four matrices of a warp."""
         output, (source,) = operation.outputs[0], tensor_inputs(operation)
         if list(self._buffers.threads.of_warps) != [ParallelType.block_x]:
             raise wrong_threads(output, self._buffers.threads, WARP)
@@ -197,17 +197,26 @@ class MatrixCopies:
             )
         own = self._buffers.index_row_major(access, source)
         first = without(own, [*lanes])
-        if layout_of(own, lanes) != Layout.row_major(LOOPS):
+        loops = tuple(constant_of(self._buffers.extent(a)) for a in output.loop[len(indices) :])
+        if loops not in LOOPS or layout_of(own, lanes) != Layout.row_major(loops):
             raise self._no_matrix(output, f"registers {own!r} of {source.name}")
+        row, moved = self._row(operation, indices, lanes, loops)
         return StoreMatrix(
             target=self._buffers.buffer(output),
-            target_index=self._buffers.swizzled(output, self._row(operation, indices, lanes)),
+            target_index=self._buffers.swizzled(output, row),
             source=self._buffers.buffer(source),
             source_index=first,
+            matrices=moved,
         )
 
-    def _row(self, operation: Operation, indices: list[Expr], lanes: tuple[Symbol, ...]) -> Expr:
-        """Where the row lies whose address a lane gives."""
+    def _row(
+        self,
+        operation: Operation,
+        indices: list[Expr],
+        lanes: tuple[Symbol, ...],
+        loops: tuple[int, ...],
+    ) -> tuple[Expr, Matrices]:
+        """Where the row lies whose address a lane gives, and what is stored."""
         output, place = operation.outputs[0], _thread_axis(operation.outputs[0])
         warps = constant_of(self._buffers.extent(output.loop[place])) // WARP
 
@@ -223,28 +232,28 @@ class MatrixCopies:
         index = stored(thread, lanes)
         walked = layout_of(index, [quad, part, *lanes])
         moved = walked and matrices(grouped(walked, (0, 2, len(lanes))), output.dtype.size)
-        if not moved or moved != Matrices(4, 2):
+        if not moved or (moved.count, moved.each) != (2 * loops[0], 2):
             raise self._no_matrix(output, f"elements {index!r} of its rows")
         own = indices[place]
         warp_start = integers.mul(integers.floordiv(own, WARP), WARP)
         first = integers.add(warp_start, index_of(moved.lane, own))
-        return stored(first, _ends(moved, integers.mod(own, WARP)))
+        return stored(first, _ends(moved, integers.mod(own, WARP), loops)), moved
 
     def _no_matrix(self, output: TensorView, what: str) -> ScheduleError:
         return ScheduleError(
             f"the loops of {output.name} are no matrices of stmatrix: {what}",
             code="WS1003",
-            remedy="call split_fragments, split the n / 8 by 2, and tensorize",
+            remedy="call split_fragments, split the n / 8 by 2 or 1, and tensorize",
         )
 
 
-def _ends(moved: Matrices, lane: Expr) -> list[Expr]:
-    """The loops of `LOOPS` at the element that begins the row whose address a lane gives."""
+def _ends(moved: Matrices, lane: Expr, loops: tuple[int, ...]) -> list[Expr]:
+    """The loops at the element that begins the row whose address a lane gives."""
     found = []
-    for dim in range(len(LOOPS)):
-        only = Layout.strided(LOOPS, tuple(int(d == dim) for d in range(len(LOOPS))))
+    for dim in range(len(loops)):
+        only = Layout.strided(loops, tuple(int(d == dim) for d in range(len(loops))))
         digit = composed(only, moved.register)
-        assert digit is not None, f"{moved} has other registers than {LOOPS}"
+        assert digit is not None, f"{moved} has other registers than {loops}"
         found.append(index_of(digit, lane))
     return found
 

@@ -95,8 +95,8 @@ def tensorize(tensor: TensorView) -> TensorView:
 
     A product's are rows, columns and elements of the reduced dimension: 64, n and 16 are one
     `wgmma` of 16-bit operands, 16, 8 and 16 one `mma.sync`. Results stay in registers as
-    `split_fragments` says. A copy's by `stmatrix` are 2, 2 and 2, the first of them a part of the
-    fragment's n / 8.
+    `split_fragments` says. A copy's by `stmatrix` are 2 or 1, 2 and 2, the first of them a part of
+    the fragment's n / 8.
 
     Raises:
         ScheduleError: WS1003 for other tensors, and for other loops; WS1010 for types of operands
@@ -109,9 +109,9 @@ def tensorize(tensor: TensorView) -> TensorView:
         wanted = " or ".join(map(_words, atoms))
         fits = kinds == [False, False, True] and tensorized_by(definition, atoms) is not None
     else:
-        wanted = f"{LOOPS} inside a fragment, in a copy by stmatrix"
+        wanted = f"{' or '.join(map(str, LOOPS))} inside a fragment, in a copy by stmatrix"
         fits = tensor.copied_by is LoadStoreOpType.stmatrix
-        fits = fits and _extents(tensor, len(tensor.loop) - 3, 3) == LOOPS
+        fits = fits and _extents(tensor, len(tensor.loop) - 3, 3) in LOOPS
     if not fits or any(a.parallel is not ParallelType.serial for a in tensor.loop[-3:]):
         raise ScheduleError(
             f"the last loops {tensor.loop[-3:]!r} of {tensor.name} are no instruction's: they are "

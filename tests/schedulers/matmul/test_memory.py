@@ -70,7 +70,8 @@ def test_rows_of_chunks_are_as_long_as_a_swizzle_permutes() -> None:
     assert chosen(linear, problem(512, 4100, 64)).chunk == 0
     assert chosen(floats, problem(512, 4096, 64)).chunk == 32
     assert chosen(floats, problem(512, 4098, 64)).chunk == 0
-    assert chosen(linear, problem(100, 64, 64)).chunk == 32
+    narrow = chosen(linear, problem(100, 64, 64))
+    assert narrow.chunk == narrow.tile[1] < 64
 
 
 def test_chunks_are_narrow_where_operands_would_have_few_stages() -> None:
@@ -120,7 +121,7 @@ def test_why_results_are_not_staged_in_words() -> None:
     ("tiles", "size"),
     [
         ((64, 32), (512, 512, 512)),
-        ((64, 32), (256, 256, 512)),
+        ((64, 16), (256, 256, 512)),
         ((128, 64), (1024, 1024, 1024)),
         ((64, 64), (64, 8192, 4096)),
         ((128, 256), (4096, 4096, 4096)),

@@ -48,7 +48,7 @@ def test_each_of_many_is_priced_as_it_is_alone(of: str) -> None:
 def test_columns_are_what_parameters_say(of: str) -> None:
     for params, _ in WORKS[of].ranked(PROBLEM)[::17]:
         (again,) = Ways.of(params)
-        assert again == replace(params, loaded=(), staged=(), pairs=())
+        assert again == replace(params, loaded=(), staged=(), pairs=(), once_read=(False, False))
         assert Ways.of(params).kept[0] == params.kept
         assert Ways.of(params).groups[0] == params.groups
 

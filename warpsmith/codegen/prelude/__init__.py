@@ -47,6 +47,7 @@ _FILLED: Mapping[str, Callable[[Piece], Iterable[Piece]]] = {
     "tensor_load_once": of_each_rank,
     "pack": products.packs,
     "load_matrix": products.loads,
+    "store_matrix": products.stores,
     "mma": products.products,
 }
 """What pieces are made of the parts of these names, which have words to be filled."""

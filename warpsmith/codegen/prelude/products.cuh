@@ -74,17 +74,16 @@ __device__ __forceinline__ void ws_pack_NAME(int (&words)[Words], const T (&elem
 }
 
 //@ store_matrix: address
-// Four 8 x 8 matrices of 16-bit elements, eight elements of each thread; `row` is of 16 bytes.
+// 8 x 8 matrices of 16-bit elements, two elements of each thread; `row` is of 16 bytes.
 template <class T>
-__device__ __forceinline__ void ws_store_matrix(T* row, const T* elements) {
-    unsigned pairs[4];
+__device__ __forceinline__ void ws_NAME(T* row, const T* elements) {
+    unsigned pairs[COUNT];
     #pragma unroll
-    for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < COUNT; ++i)
         asm("mov.b32 %0, {%1, %2};"
             : "=r"(pairs[i]) : "h"(elements[2 * i].bits), "h"(elements[2 * i + 1].bits));
-    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                 :: "r"(ws_address(row)), "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]),
-                    "r"(pairs[3])
+    asm volatile("stmatrix.sync.aligned.m8n8.xCOUNTWAY.shared.b16 [%0], {PLACES};"
+                 :: "r"(ws_address(row)), WORDS
                  : "memory");
 }
 

@@ -128,13 +128,24 @@ def _product(piece: Piece, atom: Atom) -> Piece:
 
 def loads(piece: Piece) -> Iterator[Piece]:
     """Loads of so many matrices at once, as they lie or transposed."""
-    for count, turned in product((1, 2, 4), (False, True)):
+    yield from _matrices(piece, "load", (1, 2, 4), 0, '"=r"(words[%])')
+
+
+def stores(piece: Piece) -> Iterator[Piece]:
+    """Stores of as many, behind the operand that says where."""
+    yield from _matrices(piece, "store", (2, 4), 1, '"r"(pairs[%])')
+
+
+def _matrices(
+    piece: Piece, name: str, counts: tuple[int, ...], first: int, word: str
+) -> Iterator[Piece]:
+    for count, turned in product(counts, (False, True)):
         words = {
-            "NAME": f"load_matrix_{count}{'_t' * turned}",
+            "NAME": f"{name}_matrix_{count}{'_t' * turned}",
             "COUNT": str(count),
             "WAY": ".trans" * turned,
-            "{PLACES}": _places(0, count),
-            "WORDS": ", ".join(f'"=r"(words[{number}])' for number in range(count)),
+            "{PLACES}": _places(first, first + count),
+            "WORDS": ", ".join(word.replace("%", str(number)) for number in range(count)),
         }
         yield replace(piece, name=words["NAME"], text=filled(piece.text, words))
 

@@ -52,7 +52,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     product    `[turn, grid_x, k tile, group, k step | 64, columns, 16]`
     epilogue   `[turn, grid_x, chunk, group, thread, columns / 8, 2, 2]`
     staged     `[turn, grid_x, chunk, group, thread, columns / 16 | 2, 2, 2]`, by stmatrix
-    output     `[turn, grid_x, chunk | rows, columns]`, boxes of the TMA unit
+    output     `[turn, grid_x, chunk | rows, columns]`, boxes of the TMA unit; where operands are
+               swapped, `[turn, grid_x, chunk, piece | columns, 64 rows]`
     ========== ========================================================================
 
     Where scales differ along k (`blocks.by_blocks`), the product is inside the loop over tiles of k
@@ -182,6 +183,7 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
         )  # piece, k and rows, or the reverse
         tile = (at + 1, at + 3, at + 4)
     set_swizzle(operand, width * operand.dtype.size)
+    operand.evict_first = params.once_read[which]
     for axis in tile:
         parallelize(operand, axis, ParallelType.tma)
     circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=at + 1)
@@ -208,7 +210,8 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     """What tensor cores sum: the product, or each block's part of it."""
     atom, parts = atom_for(product, WGMMA), product.output
     assert atom is not None, f"`can` admitted {parts.name}, which no atom computes"
-    at = params.outer if parts.root is not parts.logical else _tiles_of_k(parts, params)
+    of_block = parts.root is not parts.logical
+    at = params.outer if of_block else _tiles_of_k(parts, params)
     if params.in_parts:
         (parts,) = rfactor(parts, [at + 2, at + 3])
     width = SWIZZLE // atom.size
@@ -220,6 +223,8 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     inner = {at + 4 + number: at + 1 + own + number for number in range(len(steps))}
     reorder(parts, {at + 3: at, **inner})
     bind_groups(parts, at + own, params)
+    if params.passes > 1 and not of_block:  # each step of k in all passes
+        reorder(parts, {at + own: at + own + 1 + len(steps)})
     tensorize(parts)
     return parts
 

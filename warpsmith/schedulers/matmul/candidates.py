@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
 
-from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES
-from warpsmith.schedulers.matmul.params import STORED, Numbers, kept
+from warpsmith.schedulers.matmul.params import STORED, Flags, Numbers, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
-from warpsmith.schedulers.matmul.room import CHUNKS, FEWEST_STAGES, ONE_RESULT, Room, loaded_columns
+from warpsmith.schedulers.matmul.room import (
+    FEWEST_HIGH,
+    FEWEST_STAGES,
+    LEAST_TURNED,
+    ODD_CHUNKS,
+    ONE_RESULT,
+    Room,
+    loaded_columns,
+    shared_by,
+)
 from warpsmith.schedulers.matmul.ways import Ways, joined
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS, Atom
 from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
 
-STEP = 16
+STEP = 8
 """What the columns of a tile are multiples of."""
 
 MOST_COLUMNS = 256
@@ -31,6 +40,9 @@ SMALL = tuple((ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 
 LARGE = tuple((3 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 """Those of three warp groups."""
+
+HIGH = tuple((4 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
+"""Those of two warp groups that have twice 64 rows each."""
 
 TURNS = (2, 3)
 """Warp groups that may take turns, with a tile each of `TILES` or `SMALL`."""
@@ -50,7 +62,7 @@ CARRIED = (128, 64, 32)
 CARRYING_REGISTERS = 32
 """Of a thread besides these sums, a block's product and their scales: 25 of 128 x 128."""
 
-CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4))
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (1, 4), (4, 1), (2, 4), (4, 2))
 """Blocks of a cluster along m and n: each loads a part of what they share of an operand."""
 
 INSTRUCTION_REGISTERS = 26
@@ -128,6 +140,7 @@ def candidates(
     carried: int = 0,
     prologue: Prologue | None = None,
     turned: bool = False,
+    odd: bool = True,
 ) -> Ways:
     """Schedules of a product of m rows and n columns, with operands of `element` bytes, or of
     several that share their rows.
@@ -137,40 +150,49 @@ def candidates(
         epilogue: whether anything is computed or loaded behind it.
         draws: whether that draws random numbers.
         turned: whether the second operand lies along n.
+        odd: as of the work.
     """
     target, limits = problem.target, problem.target.family.limits
     held = prologue is not None
-    tiles = (*TILES, *SMALL, *LARGE)
-    wide = {} if swapped and not held else dict.fromkeys(((tile, 1) for tile in tiles), SPLITS)
+    plain = products == 1 and not (held or carried)
+    turned_out = swapped and bool(moved.staged)
+    all_tiles = held or turned_out or not swapped
+    wide = [(0, *tile, 1) for tile in (*TILES, *SMALL, *LARGE)] if all_tiles else []
     heights = (ROWS, 2 * ROWS) if few else ()
     deep = [lines for lines in LINES if not held or lines * DEPTH_BYTES <= COMPUTED_BYTES]
-    narrow = {((rows, few), lines): SPLITS for lines in deep for rows in heights}
-    every = list(_forms({**wide, **narrow}, turns=not swapped and not held))
-    forms = np.array(every, np.int64).reshape(-1, 7)
+    narrow = [(0, rows, few, lines) for lines in deep for rows in heights]
+    high = [(0, *tile, 1) for tile in HIGH] if plain and all_tiles else []
+    groups_in_turn = TURNS if all_tiles and not held else ()
+    in_turn = [(groups, *tile, 1) for groups in groups_in_turn for tile in (*TILES, *SMALL)]
+    shared = list(dict.fromkeys((*wide, *narrow)))
+    forms = np.vstack([_forms(shared, SPLITS), _forms(high, ()), _forms(in_turn, ())])
 
     others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
     turns, rows, columns, lines, down, across, splits = forms.T
-    groups = np.where(turns, turns, rows // ROWS)
+    passes = _passes(turns, rows)
+    groups = np.where(turns, turns, rows // (ROWS * passes))
     threads = GROUP_THREADS * np.where(turns, 1, groups)
     left = _of_each(_registers, limits, groups) - rows * products * columns // threads * (
         1 + carried
     )
-    fits = (products * columns <= MOST_COLUMNS) & ((splits == 1) | (products == 1))
+    fits = (columns % STORED == 0) | (columns == few) | (plain and odd)
+    fits &= (products * columns <= MOST_COLUMNS) & ((splits == 1) | (products == 1))
     fits &= columns // 2 + INSTRUCTION_REGISTERS <= _of_each(_start, limits, groups)
     fits &= others + lines * COMPUTED_REGISTERS * held <= left
     fits &= (down == 1) | (-(-m // rows) >= down)
     fits &= (across == 1) | (-(-n // columns) >= across)
+    fits &= (columns == few) | (shared_by(down, columns, turned=turned) == down)
     if carried:
         fits &= (turns == 0) & (down * across * splits == 1) & np.isin(columns, CARRIED)
 
     turns, rows, columns, lines, down, across, splits = forms[fits].T
     along, count = -(-m // rows), -(-m // rows) * -(-n // columns)
     beside = SUM_BYTES * threads[fits] * (left[fits] - DRAWING_REGISTERS)
-    widest = beside // (rows * max(moved.each + moved.out, 1)) if draws else CHUNKS[0]
-    through = (columns % STORED == 0) & bool(moved.loaded or moved.staged)
-    own = kept(columns, splits, staged=through)
+    widest = beside // (rows * max(moved.each + moved.out, 1)) if draws else ODD_CHUNKS[0]
+    through = _through(columns, moved, swapped=swapped)
+    own = kept(columns, splits, staged=through & (not swapped))
     blocks = down * across * splits
-    known = [0, *map(target.teams, range(1, max(blocks, default=0) + 1))]
+    known = [0, *map(target.teams, range(1, int(blocks.max(initial=0)) + 1))]
     teams = np.array(known, np.int64)[blocks]
     once = (splits > 1) & (batches * count <= teams)
     rounds = np.where(columns == few, MOST_NARROW_ROUNDS, MOST_ROUNDS)
@@ -178,20 +200,29 @@ def candidates(
         ((own < columns) | (columns == few)) & (count * splits <= rounds * target.sm_count)
     )
     widths = {each: loaded_columns(each, element, turned=turned) for each in {*columns.tolist()}}
+    brought = products * np.array([widths[each] for each in columns.tolist()], np.int64)
+    joined_columns = np.where(splits > 1, splits * own * np.where(once, 1, 2), 0)
+    asked = np.stack(
+        [rows, brought, joined_columns, turns, lines, own * through, widest + 0 * rows]
+    )
+    first, same = _alike(asked)
+    rows_, brought, joined_columns, places, lines_, stored_columns, widest = asked[:, first]
     room = Room(
-        (rows, products * np.array([widths[each] for each in columns.tolist()], np.int64)),
+        (rows_, brought),
         limits,
         moved,
-        np.where(splits > 1, splits * own * np.where(once, 1, 2), 0),
-        np.maximum(turns, 1),
-        lines=lines,
+        joined_columns,
+        np.maximum(places, 1),
+        lines=lines_,
         share=1 if prologue is None else prologue.share,
-        begun=bool(n * moved.widest % SECTOR),
+        turned=turned_out,
+        begun=bool((m if swapped else n) * moved.widest % SECTOR),
     )
-    chunk, stored, ahead = room.best(own * through, widest)
-    chunks = room.loaded(own, chunk, stored, ahead) if moved.loaded else 0 * chunk
+    chunk, stored, ahead = room.best(stored_columns, widest)
+    chunks = room.loaded(stored_columns, chunk, stored, ahead) if moved.loaded else 0 * chunk
+    chunk, stored, ahead, chunks = (each[same] for each in (chunk, stored, ahead, chunks))
     group_of = cache(_group)
-    return Ways(
+    ways = Ways(
         rows=rows,
         columns=columns,
         depth=lines * DEPTH_BYTES // element,
@@ -200,9 +231,10 @@ def candidates(
         across=across,
         splits=splits,
         ping_pong=turns,
+        passes=_passes(turns, rows),
         stages=ahead,
         chunk=chunk,
-        kept=kept(columns, splits, staged=chunk > 0),
+        kept=kept(columns, splits, staged=(chunk > 0) & (not swapped)),
         group=np.array([group_of(each) for each in (-(-along // down)).tolist()], np.int64),
         blocks=blocks * teams,
         once=once,
@@ -214,7 +246,10 @@ def candidates(
         loaded=moved.loaded,
         staged=moved.staged,
         pairs=moved.pairs,
-    ).at(fits & (teams > 0) & (ahead >= FEWEST_STAGES))
+    )
+    fewest = np.where(ways.passes > 1, FEWEST_HIGH, FEWEST_STAGES)
+    fits &= (columns % STORED == 0) | (columns == few) | (chunk > 0)
+    return ways.at(fits & (teams > 0) & (ahead >= fewest))
 
 
 def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
@@ -243,30 +278,45 @@ def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
     return joined(found, np.concatenate([*places, place]))
 
 
-def _forms(
-    shared: Mapping[tuple[tuple[int, int], int], Sequence[int]], *, turns: bool
-) -> Iterator[tuple[int, int, int, int, int, int, int]]:
-    """Groups that take turns, rows and columns, lines, blocks of a cluster along m and n, and
-    splits; what was timed first.
+def _forms(tiles: Sequence[tuple[int, ...]], splits: Sequence[int]) -> Numbers:
+    """Each tile with blocks of a cluster along m and n, and splits; what was timed first.
 
     Args:
-        shared: splits by tile and lines, where all groups of a block share a tile.
-        turns: whether there are others, of groups that take turns.
+        tiles: groups that take turns, rows and columns, and lines.
+        splits: of those whose tiles have any.
     """
-    for (tile, lines), parts in shared.items():
-        for cluster in CLUSTERS:
-            yield 0, *tile, lines, *cluster, 1
-        for splits in parts:
-            yield 0, *tile, lines, 1, 1, splits
-    for groups in TURNS if turns else ():
-        for tile in (*TILES, *SMALL):
-            for cluster in CLUSTERS:
-                yield groups, *tile, 1, *cluster, 1
+    ways = [(*cluster, 1) for cluster in CLUSTERS] + [(1, 1, parts) for parts in splits]
+    given = np.array(tiles, np.int64).reshape(-1, 4)
+    return np.hstack([given.repeat(len(ways), 0), np.tile(ways, (len(given), 1))])
+
+
+def _through(columns: Numbers, moved: Beside, *, swapped: bool) -> Flags:
+    """Whether what is beside the operands may move in chunks, of tiles of so many columns."""
+    if swapped:
+        return (columns >= LEAST_TURNED) & bool(moved.staged)
+    whole = columns % STORED == 0
+    if moved.widest == MATRIX_BYTES and not moved.loaded:
+        whole = whole | np.any([columns % chunk == 0 for chunk in ODD_CHUNKS], axis=0)
+    return np.asarray(whole & bool(moved.loaded or moved.staged))
+
+
+def _alike(asked: Numbers) -> tuple[Numbers, Numbers]:
+    """Of columns of the same numbers the place of one, and for each column which of those it is."""
+    keys = np.zeros(asked.shape[1], np.int64)
+    for row in asked - asked.min(axis=1, initial=0, keepdims=True):
+        keys = keys * (int(row.max(initial=0)) + 1) + row
+    _, first, same = np.unique(keys, return_index=True, return_inverse=True)
+    return first, same
+
+
+def _passes(turns: Numbers, rows: Numbers) -> Numbers:
+    """Parts of 64 rows that a group has of a tile: of more than three are two of each."""
+    return np.where((turns == 0) & (rows > LARGE[0][0]), 2, 1)
 
 
 def _of_each(registers: Callable[[Limits, int], int], limits: Limits, groups: Numbers) -> Numbers:
     """Registers of a thread, by the warp groups of each schedule."""
-    most = int(max(groups, default=0))
+    most = int(groups.max(initial=0))
     return np.array([0, *(registers(limits, g + 1) for g in range(most))], np.int64)[groups]
 
 

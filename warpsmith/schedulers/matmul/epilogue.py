@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
@@ -30,19 +30,19 @@ from warpsmith.schedule.transforms import (
     split,
 )
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.matmul.memory import PAIR, TMA_BYTES
-from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, PAIR, TMA_BYTES
+from warpsmith.schedulers.matmul.params import STORED, MatmulParams
 from warpsmith.schedulers.matmul.shape import Shape, places_of
 from warpsmith.targets.atoms import ROWS
 
 LOAD = "load_beside"
 """The role whose one thread asks for chunks of what is read beside the product."""
 
+SWIZZLE = 128
+"""Of the 64 rows of a column."""
+
 WARP_ROWS = 16
 """Rows of a fragment that one warp has."""
-
-MATRIX_BYTES = 2
-"""Of an element that stmatrix stores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,13 @@ class Epilogue:
         for tensor in beside:
             if chunk:
                 split(tensor, at + 1, chunk)  # turn, grid, rows, chunk, columns
-            if tensor in places:
-                own = tensor.loop[at - 1 : at] if self.params.ping_pong else []
-                set_allocation_domain(tensor, (*own, tensor.loop[at], tensor.loop[at + 2]))
             if tensor in boxes:
                 self._box(tensor)
                 continue
+            rows = tensor.loop[at]
             split(tensor, at, ROWS)
+            if tensor in places:
+                self._place(tensor, rows)
             if chunk:
                 reorder(tensor, {at + 2: at})
             fragments(tensor, at + 1 + bool(chunk), self.params)
@@ -119,11 +119,24 @@ class Epilogue:
         self._pairs()
         self._inline([t for t in beside if t not in boxes | places], sums)
 
-    def _box(self, tensor: TensorView) -> None:
-        """A chunk of rows is a copy of the TMA unit."""
+    def _place(self, staged: TensorView, rows: IterDomain) -> None:
+        """How a chunk lies in shared memory: by rows, or by columns of 64 rows where these are the
+        product's columns, which lie together in memory.
+        """
         at = self.params.outside
+        own = staged.loop[at - 1 : at] if self.params.ping_pong else []
+        parts, each, _, columns = staged.loop[at : at + 4]
+        lies = (parts, columns, each) if self.params.swapped else (rows, columns)
+        set_allocation_domain(staged, (*own, *lies))
+
+    def _box(self, tensor: TensorView) -> None:
+        """A chunk of rows is a copy of the TMA unit, or one of each 64 rows that lie together."""
+        at, pieces = self.params.outside, int(self.params.swapped)
         reorder(tensor, {at + 1: at})
-        for axis in (at + 1, at + 2):
+        if pieces:
+            split(tensor, at + 1, ROWS)
+            reorder(tensor, {at + 2: at + 3})
+        for axis in (at + 1 + pieces, at + 2 + pieces):
             parallelize(tensor, axis, ParallelType.tma)
         if tensor.is_output:
             if self.params.ping_pong:
@@ -142,9 +155,11 @@ class Epilogue:
 
     def _write(self, staged: TensorView) -> None:
         """Threads write what they hold of a chunk: eight rows at once, or two elements."""
-        set_swizzle(staged, _swizzle_of(staged, self.params.chunk))
+        turned = self.params.swapped
+        set_swizzle(staged, SWIZZLE if turned else _swizzle_of(staged, self.params.chunk))
         if staged.copied_by is LoadStoreOpType.stmatrix:
-            split(staged, self.params.threads + 1, 2)
+            together = 2 if self.params.chunk % STORED == 0 else 1  # fragments of eight columns
+            split(staged, self.params.threads + 1, together)
             tensorize(staged)
         else:
             parallelize(staged, -1, ParallelType.vectorize)
@@ -152,12 +167,14 @@ class Epilogue:
 
     def _pairs(self) -> None:
         """Threads access two columns at once; what the TMA unit stores has whole rows."""
-        parts = self.product.output
-        columns = parts.root[self.shape.columns[-1]].extent
-        whole = {TMA_BYTES // memory.dtype.size for memory in self.staged if self._is_plane(memory)}
+        parts, shape = self.product.output, self.shape
+        columns = parts.root[shape.columns[-1]].extent
+        line = parts.root[shape.rows[-1]].extent if self.params.swapped else columns
+        planes = [memory for memory in self.staged if self._is_plane(memory)]
+        whole = {(line, TMA_BYTES // memory.dtype.size) for memory in planes}
         if self.params.pairs:
-            whole.add(PAIR)
-        Fusion.of(parts).divisors |= {(columns, each) for each in whole}
+            whole.add((columns, PAIR))
+        Fusion.of(parts).divisors |= whole
         for cached in self.caches:
             if cached.memory.name in self.params.pairs and not cached.copy.copied_by.is_tma:
                 parallelize(cached.copy, -1, ParallelType.vectorize)

@@ -15,7 +15,8 @@ from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.candidates import (
     CARRIED,
-    FEW,
+    MOST_COLUMNS,
+    STEP,
     candidates,
     columns_together,
     few_columns,
@@ -30,7 +31,7 @@ from warpsmith.schedulers.matmul.model import (
 )
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
-from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns
+from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
@@ -62,9 +63,10 @@ class Work:
 
     Attributes:
         m, n, k: of each of `batches`; m and n the other way round where operands are swapped.
-        swapped: whether they are; then tiles are narrow, or operands computed.
+        swapped: whether they are; then tiles are narrow, operands computed, or results turned.
         few: columns of narrow tiles; 0 where the product has more than one has.
         element: bytes of one of an operand.
+        odd: whether instructions have an odd number of eight columns, too.
         turned: for each operand, whether it lies along m or n.
         operations: behind the products, for each element of the result.
         draws: whether these draw random numbers.
@@ -83,6 +85,7 @@ class Work:
     few: int = 0
     batches: int = 1
     element: int = 2
+    odd: bool = True
     turned: tuple[bool, bool] = (False, False)
     operations: int = 0
     draws: bool = False
@@ -127,6 +130,7 @@ class Work:
         chunk = np.maximum(ways.chunk, 1)
         lines = sum((np.maximum(size, L2_LINE // chunk) for size in self.moved.planes), 0 * chunk)
         epilogue = (self.operations, lines * (ways.chunk > 0), self.moved.by_threads)
+        down = shared_by(ways.down, ways.columns, turned=self.turned[1])
         return predicted_us(
             ways,
             self.m + spare,
@@ -142,6 +146,7 @@ class Work:
             written=self.moved.out or ONE_RESULT.out,
             groups=self.groups or 1,
             loaded=columns,
+            loaders=(ways.across, down),
         )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
@@ -149,14 +154,14 @@ class Work:
         ways = self.ways(problem)
         us = self.priced(ways, problem.target)
         order = np.argsort(us, kind="stable").tolist()
-        return [(self._whole(ways[place]), float(us[place])) for place in order]
+        return [(self._made(ways[place]), float(us[place])) for place in order]
 
     def best(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """The first of these alone; none where there are none."""
         ways = self.ways(problem)
         us = self.priced(ways, problem.target)
         first = [int(np.argmin(us))] if len(ways) else []
-        return [(self._whole(ways[place]), float(us[place])) for place in first]
+        return [(self._made(ways[place]), float(us[place])) for place in first]
 
     def ways(self, problem: Problem) -> Ways:
         """All candidates."""
@@ -176,10 +181,11 @@ class Work:
             carried=self.carried,
             prologue=self.prologue,
             turned=self.turned[1],
+            odd=self.odd,
         )
         if grouped:  # the others were never the fastest: docs/lessons/groups.md
             alone = (found.down * found.across == 1) & (found.groups <= 2) & (found.ping_pong == 0)
-            found = found.at(alone)
+            found = found.at(alone & (found.passes == 1))
             return replace(found, group=columns_together(self.n, found.columns))
         if self.prologue is not None or self.products > 1 or self.carried:
             return found
@@ -187,11 +193,16 @@ class Work:
         again = (found.ping_pong == 0) | (tiles > found.blocks)  # else none has a second tile
         return with_parts(found.at(again), tiles[again], self.k, problem.target.family.limits)
 
-    def _whole(self, params: MatmulParams) -> MatmulParams:
-        """The parameters for a k that steps of all blocks divide, where an operand is computed."""
+    def _made(self, params: MatmulParams) -> MatmulParams:
+        """The parameters with what follows from the sizes: which operands one cluster alone reads,
+        and whether steps of all blocks divide k, where an operand is computed.
+        """
         step = params.tile[2] * params.splits
         whole = self.prologue is not None and self.k and self.k % step == 0
-        return replace(params, whole=step) if whole else params
+        (rows, columns, _), (down, across) = params.tile, params.cluster
+        alone = (self.n <= columns * across, self.m <= rows * down)
+        once = alone if self.groups is None else (False, False)
+        return replace(params, whole=step if whole else params.whole, once_read=once)
 
 
 def product_of(fusion: Program) -> Matmul:
@@ -224,6 +235,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         few=0 if parts else few_columns(n, atom, turned=turned[1]),
         batches=batches,
         element=atom.size,
+        odd=atom.takes(MOST_COLUMNS - STEP),
         turned=turned,
         operations=counted(behind),
         draws=any(isinstance(op, Pointwise) and op.op == DRAW for op in behind),
@@ -247,12 +259,14 @@ def ranked(fusion: Program, problem: Problem) -> list[tuple[MatmulParams, float]
 
 def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
     """What a call asks of the product as it is or, where its second operand is computed, with its
-    operands swapped; of both where that makes columns few and no rows are of groups.
+    operands swapped; of both where that makes columns few, or results are turned on their way.
     """
     work = work_of(fusion, problem, swapped=is_computed(product_of(fusion).b))
     plain = work.products == 1 and work.prologue is None and not work.carried
-    if plain and 0 < work.m <= FEW and work.groups is None:
-        return work, work_of(fusion, problem, swapped=True)
+    if plain and work.groups is None and min(work.m, work.n):
+        other = work_of(fusion, problem, swapped=True)
+        if other.few or other.moved.staged:
+            return work, other
     return (work,)
 
 

@@ -34,6 +34,9 @@ TMA_BYTES = 16
 PLACE = 128
 """What the place of a copy through a tensor map is a multiple of (PTX ISA)."""
 
+MATRIX_BYTES = 2
+"""Of an element that `stmatrix` stores."""
+
 PAIR = vector(FRAGMENTS[ROWS], MemoryLayout(Layout.row_major((ROWS, 8)), size=1))
 """Neighbouring columns of a product that a thread holds."""
 
@@ -139,8 +142,8 @@ class Beside:
 
 
 def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> Beside:
-    """How the tensors beside the operands move: in chunks where memory allows it, and tiles' rows
-    are those of the product.
+    """How the tensors beside the operands move: in chunks where memory allows it. Where tiles' rows
+    are the product's columns, results of 16 bits alone do, which `stmatrix` turns.
 
     Args:
         shape: of the product, or of it with its operands swapped.
@@ -148,21 +151,23 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
     moved: dict[TensorView, bool] = {}
     has: dict[TensorView, tuple[bool, bool]] = {}
     domains, upright = map_of(fusion), shape == shape_of(product)
+    outputs = {output.value for output in fusion.outputs}
+    turned = all(output.dtype.size == MATRIX_BYTES for output in outputs)
     for memory, copy in _copies(fusion):
-        fits = upright and not box_refusal(fusion, product, memory, copy, problem)
+        fits = upright or (turned and memory in outputs and product.ends is None)
+        fits = fits and not box_refusal(fusion, product, memory, copy, problem)
         moved[memory] = moved.get(memory, True) and fits
         places = places_of(domains, product, copy)
         has[memory] = any(p in shape.rows for p in places), any(p in shape.columns for p in places)
     boxes = [memory for memory, fits in moved.items() if fits]
-    written = {output.value for output in fusion.outputs}
 
     def sizes(rows: bool, columns: bool, stored: bool = False) -> tuple[int, ...]:
-        chosen = (m for m in boxes if (m in written) == stored and has[m] == (rows, columns))
+        chosen = (m for m in boxes if (m in outputs) == stored and has[m] == (rows, columns))
         return tuple(m.dtype.size for m in chosen)
 
     return Beside(
-        loaded=tuple(memory.name for memory in boxes if memory not in written),
-        staged=tuple(memory.name for memory in boxes if memory in written),
+        loaded=tuple(memory.name for memory in boxes if memory not in outputs),
+        staged=tuple(memory.name for memory in boxes if memory in outputs),
         pairs=_pairs(fusion, product, shape, problem),
         out=sum(sizes(True, True, stored=True)),
         planes=sizes(True, True),
@@ -170,7 +175,7 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         column=sum(sizes(False, True)),
         widest=max((memory.dtype.size for memory in boxes), default=0),
         by_threads=sum(
-            m.dtype.size for m in moved if not (moved[m] or m in written) and all(has[m])
+            m.dtype.size for m in moved if not (moved[m] or m in outputs) and all(has[m])
         ),
     )
 

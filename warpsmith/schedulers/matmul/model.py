@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ from warpsmith.ir.rounds import MOST_PARTS
 from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.ways import Times, Ways
+from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -70,8 +70,13 @@ START_US = 5.26
 """A launch, and the first loads."""
 
 CLUSTER_US = 0.74
-"""How long blocks of a cluster that load for each other wait more: as they start, and for the
-slowest of them."""
+WIDE_US, WIDE = 0.5, 4
+"""How long blocks of a cluster that load for each other wait more, as they start, and for the
+slowest of them; and of a cluster of more than so many, besides."""
+
+ONCE_TIMES = 1.07
+"""How much faster the memory brings an operand that one cluster alone reads: what comes is the
+first to leave the L2, and leaves there what others wrote, of which the memory would get it."""
 
 JOIN_US = 0.46
 """What blocks of a cluster wait for besides the bytes below, where they have parts of k: for the
@@ -168,6 +173,7 @@ def predicted_us(
     written: int = 2,
     groups: int = 1,
     loaded: Count = 0,
+    loaders: tuple[Count, Count] = (1, 1),
 ) -> Times:
     """Microseconds of a product, or of several of one left operand, with each of some schedules: as
     many rounds of tiles as blocks go.
@@ -186,6 +192,7 @@ def predicted_us(
         written: bytes of all results, for each element.
         groups: of rows, each of which has a right operand of its own.
         loaded: columns of b's tiles, where whole pieces are more than a tile has.
+        loaders: blocks of a cluster that load a's tile for each other, and b's.
     """
     rows, columns, depth, blocks = ways.rows, ways.columns, ways.depth, ways.blocks
     brought, ready = rows * 1.0, 0.0 * rows
@@ -201,7 +208,7 @@ def predicted_us(
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     of_a, of_b = touched
-    read = L2_LINE * (brought / ways.across * of_a + held / ways.down * of_b)
+    read = L2_LINE * (brought / loaders[0] * of_a + held / loaders[1] * of_b)
     step = _disturbed(
         multiplied,
         ready,
@@ -210,7 +217,8 @@ def predicted_us(
         LATENCY_US / (ways.stages * ways.lines),
         STEP_US,
     )
-    start = START_US + CLUSTER_US * (ways.down * ways.across > 1)
+    together = ways.down * ways.across
+    start = START_US + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)
     summed = rows * ways.kept * SUM_BYTES
     joined = (splits > 1) * (JOIN_US + splits * summed / JOIN_RATE)
     joined = joined + (parts > 1) * (SUMS_US + parts * summed / SUMS_READ_RATE)
@@ -219,7 +227,8 @@ def predicted_us(
     element_us = np.where(staged, STORE_US, scattered)
     stored = ways.kept * (rows * element_us + staged * CHUNK_US / chunk)
     leaves = rows * columns * written * blocks / (WRITE_SHARE * target.rates.memory)
-    leaves = leaves * _sectors_written(ways.chunk, n)
+    run, line = (ROWS * staged, m) if ways.swapped else (ways.chunk, np.gcd(n, columns))
+    leaves = leaves * _sectors_written(run, line)
     in_turn = ways.ping_pong > 0
     at_once = np.where(in_turn, 1, ways.groups)
     elements = rows * columns * target.sm_count
@@ -227,8 +236,7 @@ def predicted_us(
     behind = joined + stored + computed + brought_us
     sides = zip((brought, held), (n / columns, m / groups / rows), edges, strict=True)
     once = sum(
-        lines * _first_asked(np.maximum(np.ceil(by), 1)) * (1 + JUMP_BYTES / edge)
-        for lines, by, edge in sides
+        lines * _first_asked(np.ceil(by)) * (1 + JUMP_BYTES / edge) for lines, by, edge in sides
     )
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
     of_part = np.ceil(np.ceil(k / depth) / parts)
@@ -272,7 +280,8 @@ def lines_touched(edge: Count, pitch: int) -> Times:
 
 def _first_asked(blocks: Times) -> Times:
     """How much of what so many blocks have is read from memory for each of them."""
-    return (1 + MET * (1 - 1 / blocks)) / blocks
+    some = np.maximum(blocks, 1)
+    return (1 + MET * (1 - 1 / some)) / some / np.where(blocks <= 1, ONCE_TIMES, 1.0)
 
 
 def rows_cost(edge: Count, pitch: int) -> Times:
@@ -287,12 +296,14 @@ def rows_cost(edge: Count, pitch: int) -> Times:
     return 1 + BEGUN_LINE * (lines_touched(edge, pitch) - 1) + BEGUN_SECTOR * begun
 
 
-def _sectors_written(chunk: Numbers, n: int) -> Times:
+def _sectors_written(chunk: Numbers, n: Count) -> Times:
     """Sectors of memory that a result's chunks are as, for each that they would fill: rows of n
     elements of 16 bits may begin inside one.
     """
-    shared = 1 - math.gcd(2 * n, SECTOR) / SECTOR
-    return 1 + (chunk > 0) * (SHARED_SECTOR * shared * SECTOR / (2 * np.maximum(chunk, 1)))
+    shared = 1 - np.gcd(2 * n, SECTOR) / SECTOR
+    return np.asarray(
+        1 + (chunk > 0) * (SHARED_SECTOR * shared * SECTOR / (2 * np.maximum(chunk, 1)))
+    )
 
 
 def counted_tiles(ways: Ways, m: Count, n: int) -> tuple[Numbers, Numbers]:

@@ -51,11 +51,13 @@ class MatmulParams:
             done with a part of a tile adds up what all have summed of it, and stores it.
         once: clusters whose blocks have parts of k have one tile each, and are as many as tiles:
             nothing of a next tile is exchanged while the sums of one are read.
+        once_read: whether no two clusters read the same of the first operand, and of the second.
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
         passes: over the rows that a warp group has of a tile, 64 each: it multiplies them one after
-            the other in each step of k, into the same registers.
+            the other in each step of k. Where threads carry sums over blocks of k, the products of
+            all go to the same registers.
         stream: of the tiles that are left for less than half a round several blocks have parts of k
             (stream-K).
         whole: what k is a multiple of, where an operand is computed: the steps of all blocks along
@@ -73,6 +75,7 @@ class MatmulParams:
     load_stages: int = 0
     loaded: tuple[str, ...] = ()
     staged: tuple[str, ...] = ()
+    once_read: tuple[bool, bool] = (False, False)
     pairs: tuple[str, ...] = ()
     cluster: tuple[int, int] = (1, 1)
     splits: int = 1
@@ -110,7 +113,8 @@ class MatmulParams:
     @property
     def kept(self) -> int:
         """Columns of a tile whose results a block has."""
-        return int(kept(self.tile[1], self.splits, staged=self.chunk > 0))
+        staged = self.chunk > 0 and not self.swapped
+        return int(kept(self.tile[1], self.splits, staged=staged))
 
     @property
     def outside(self) -> int:
@@ -152,7 +156,10 @@ class MatmulParams:
 
 def kept(columns: Count, splits: Count, *, staged: bool | Flags) -> Numbers:
     """Columns of a tile whose results a block has: a share of them where blocks have parts of k,
-    and shares are whole fragments, or what `stmatrix` stores; else all.
+    and shares are whole fragments, or two; else all.
+
+    Args:
+        staged: whether four matrices at once are stored, two of them side by side.
     """
     least = np.where(staged, STORED, FRAGMENT)
     return np.where(columns % (splits * least), columns, columns // splits)

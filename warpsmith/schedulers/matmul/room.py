@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
-from warpsmith.schedulers.matmul.params import Count, Numbers
+from warpsmith.schedulers.matmul.params import STORED, Count, Numbers
 from warpsmith.targets.family import Limits
 
 FEWEST_STAGES = 4
 """With fewer, products wait for loads."""
+
+FEWEST_HIGH = 3
+"""The same of tiles of 256 rows, whose steps take longer than a load is on its way."""
 
 BARRIER_BYTES = 1024
 """Shared memory of a block that barriers and alignment take."""
@@ -23,6 +26,18 @@ CHUNKS = (64, 32, 16)
 CHUNK_BYTES = 128
 """Columns that chunks of what is beside the operands may have, and the most bytes of them, which a
 swizzle permutes."""
+
+ODD_CHUNKS = (136, 120, 104, 88, 72, 56, 40, 24)
+"""Those of results of 16 bits whose tiles have an odd number of eight columns: rows of as many
+times 16 bytes need no swizzle, for eight of them, which `stmatrix` writes, meet no bank twice."""
+
+TURNED_CHUNKS = (*CHUNKS, *ODD_CHUNKS, 48, 8)
+LEAST_TURNED = 16
+"""Columns of results that are turned on their way, each of which is a row in shared memory; and the
+fewest of a tile for which that is worth it."""
+
+SWIZZLED = 8
+"""Rows of 128 bytes behind which the pattern of a swizzle begins again."""
 
 CHUNK_STAGES = 2
 """Of the pipelines that load and store chunks, at least: memory that no stage of the operands fits
@@ -54,6 +69,14 @@ def piece_of(columns: int, size: int) -> int:
     return columns if width % columns == 0 else width
 
 
+def shared_by(blocks: Count, columns: Count, *, turned: bool) -> Numbers:
+    """Blocks of a cluster that load a tile of so many columns for each other: all of so many, or
+    each by itself, where parts of it would not begin as a swizzle does, with each eighth column.
+    """
+    whole = np.asarray(columns) % (SWIZZLED * blocks) == 0
+    return np.where(turned | whole, blocks, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Room:
     """What shared memory holds of a tile, or of many: numbers may be columns of them.
@@ -66,6 +89,7 @@ class Room:
         places: tiles that are staged at once, of groups that take turns.
         lines: as of the parameters.
         share: bytes that are loaded for each byte of the first operand.
+        turned: columns of a tile are rows of the results, which are all that moves in chunks.
         begun: rows of results begin inside sectors of memory, so that chunks share some: with 64
             columns stores of 37 products took 3 % less than with 32 (an H200, 2026-11-26).
     """
@@ -77,6 +101,7 @@ class Room:
     places: Count = 1
     lines: Count = 1
     share: float = 1
+    turned: bool = False
     begun: bool = False
 
     @property
@@ -100,7 +125,9 @@ class Room:
         """Stages for tiles of the operands."""
         return np.asarray(np.minimum(self.left(chunk, stored) // self.stage, MOST_STAGES))
 
-    def best(self, columns: Count, widest: Count = CHUNKS[0]) -> tuple[Numbers, Numbers, Numbers]:
+    def best(
+        self, columns: Count, widest: Count = ODD_CHUNKS[0]
+    ) -> tuple[Numbers, Numbers, Numbers]:
         """Columns of a chunk, stages of those that are stored, and of the operands: the most
         columns that a swizzle permutes, or fewer, where operands would have too few stages or
         chunks are many.
@@ -110,10 +137,16 @@ class Room:
             widest: a chunk.
         """
         fitting = [c for c in CHUNKS if c * self.moved.widest <= CHUNK_BYTES]
+        if self.turned:
+            fitting = list(TURNED_CHUNKS)
+        elif self.moved.widest == MATRIX_BYTES and not self.moved.loaded:
+            fitting += ODD_CHUNKS
         best: list[Numbers] = [np.zeros_like(columns)] * 4
         for chunk in (*fitting, 0):
             ahead, many = self.stages(chunk), np.asarray(columns > FEW_CHUNKS * chunk)
             whole = (columns % (chunk or 1) == 0) & ((columns > 0) == (chunk > 0))
+            if chunk in ODD_CHUNKS and not self.turned:
+                whole = whole & (columns % STORED > 0)
             more = STORED_STAGES if chunk >= STORED_COLUMNS and not self.moved.loaded else ()
             for stored in (CHUNK_STAGES, *more):
                 fits = whole & (chunk <= widest)
@@ -121,7 +154,7 @@ class Room:
                     fits = fits & many & (self.stages(chunk, stored) == ahead)
                 flows = ~many | self.begun | (stored > CHUNK_STAGES)
                 worth = np.minimum(ahead, FEWEST_STAGES)
-                for each, most in ((flows, 1), (chunk, CHUNKS[0]), (stored, STORED_STAGES[-1])):
+                for each, most in ((flows, 1), (chunk, ODD_CHUNKS[0]), (stored, STORED_STAGES[-1])):
                     worth = worth * (most + 1) + each  # what is compared first counts most
                 found: list[Count] = [worth, chunk, stored, ahead]
                 better = fits & (worth > best[0])

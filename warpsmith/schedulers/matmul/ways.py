@@ -23,9 +23,10 @@ class Ways:
         rows, columns, depth: of a tile.
         down, across: blocks of a cluster along m and n.
         kept: columns of a tile whose results a block has.
-        lines, stages, chunk, group, blocks, splits, parts, once, ping_pong, stream, load_stages,
-            store_stages, swapped, loaded, staged, pairs: as of `MatmulParams`; the last four are
-            of all, and the tensors those of a schedule that has chunks.
+        lines, stages, chunk, group, blocks, splits, parts, once, ping_pong, passes, stream: as of
+            `MatmulParams`.
+        load_stages, store_stages: also.
+        swapped, loaded, staged, pairs: of all; the tensors are those of a schedule with chunks.
     """
 
     rows: Numbers
@@ -36,6 +37,7 @@ class Ways:
     across: Numbers
     splits: Numbers
     ping_pong: Numbers
+    passes: Numbers
     stages: Numbers
     chunk: Numbers
     kept: Numbers
@@ -72,7 +74,7 @@ class Ways:
     @property
     def groups(self) -> Numbers:
         """Warp groups of a block that multiply."""
-        return np.where(self.ping_pong, self.ping_pong, self.rows // ROWS)
+        return np.where(self.ping_pong, self.ping_pong, self.rows // (ROWS * self.passes))
 
     def at(self, places: npt.NDArray[Any], **also: Numbers) -> Ways:
         """Those of some places, or where a condition holds, with other columns."""
@@ -87,7 +89,7 @@ class Ways:
 
     def __getitem__(self, place: int) -> MatmulParams:
         """One of them."""
-        has = {name: int(getattr(self, name)[place]) for name in SAME}
+        has: dict[str, Any] = {name: int(getattr(self, name)[place]) for name in SAME}
         rows, columns, depth, down, across = (int(getattr(self, n)[place]) for n in SHAPE)
         staged = self.staged if has["chunk"] else ()
         return MatmulParams(
