@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import warpsmith
 from tests.torch_backend.graphs import compiled
@@ -234,3 +235,43 @@ def test_statistics_are_written_in_training() -> None:
             torch.testing.assert_close(a, b)
         for a, b in zip(mine.parameters(), theirs.parameters(), strict=True):
             torch.testing.assert_close(a.grad, b.grad)
+
+
+def of_rows(x: Tensor, index: Tensor, values: Tensor) -> list[Tensor]:
+    return [aten.index_put(aten.new_zeros(x, [4, 6]), [index], values, True)]
+
+
+def of_rows_that_are_read(x: Tensor, index: Tensor, values: Tensor) -> list[Tensor]:
+    zeros = aten.new_zeros(x, [4, 6])
+    return [aten.index_put(zeros, [index], values, True), torch.sort(zeros, 0).values]
+
+
+def of_itself(x: Tensor, index: Tensor, values: Tensor) -> list[Tensor]:
+    ones = aten.full([4, 6], 1.0)
+    return [aten.index_put(ones, [index % 4], ones, True) + values[:4]]
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [(of_rows, "index_put_"), (of_rows_that_are_read, "index_put"), (of_itself, "index_put")],
+)
+def test_what_was_made_for_a_write_alone_is_written_in_its_place(function: Any, name: str) -> None:
+    given = torch.ones(2), torch.tensor([3, 0, 3, 1]), torch.arange(24.0).view(4, 6)
+    made = compiled(function, *given)
+    for _ in range(2):
+        with _Called() as called:
+            found = list(made.run(list(given)))
+        torch.testing.assert_close(found, function(*given))
+        assert [n for n in called.names if n.startswith("index_put")] == [name]
+
+
+class _Called(TorchDispatchMode):  # type: ignore[misc]  # torch is not analysed
+    """Names of torch's operations, as they are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))

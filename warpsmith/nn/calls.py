@@ -23,7 +23,7 @@ NAMES = {
 }
 """The types that are normalized."""
 
-NORM, _NORM_GRADIENT = Viewed(programs.norm), Viewed(programs.norm_gradient)
+NORM, NORM_GRADIENT = Viewed(programs.norm), Viewed(programs.norm_gradient)
 _SOFTMAX, _SOFTMAX_GRADIENT = Viewed(programs.softmax), Viewed(programs.softmax_gradient)
 
 
@@ -178,7 +178,7 @@ def norm_gradient(
     """
     told = dims, dropped, of_x, of_residual, of_weight, of_bias
     given = dy, dtotal, source, mean, scale, weight, seed, told
-    done: Any = _NORM_GRADIENT.shortcut.launch(given)
+    done: Any = NORM_GRADIENT.shortcut.launch(given)
     if done is not NotImplemented:
         return list(done)
     sources = full_results(of_x, of_residual, seed is not None)
@@ -200,7 +200,7 @@ def norm_gradient(
         seed if apart else None,
         _gradient_form(scale.dtype, sources, of_weight, of_bias, apart, dropped),
     )
-    return list(_NORM_GRADIENT(given, views, (shape,) * len(sources) + (row,) * len(sums)))
+    return list(NORM_GRADIENT(given, views, (shape,) * len(sources) + (row,) * len(sums)))
 
 
 def softmax(x: torch.Tensor, dim: int, log: bool, out: torch.dtype) -> Any:

@@ -70,9 +70,8 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
     @staticmethod
     def backward(ctx: Any, dy: Any, dtotal: Any = None) -> Any:
         # The operator where gradients are recorded, since it refuses to be differentiated.
-        recorded = torch.is_grad_enabled()
-        run = operators.norm_gradient if recorded else calls.norm_gradient
-        return *norm_gradients(run, ctx, dy, dtotal), None, None
+        operator = operators.norm_gradient if torch.is_grad_enabled() else None
+        return *norm_gradients(ctx, dy, dtotal, operator), None, None
 
 
 recorded = super(torch.autograd.Function, Norm).apply

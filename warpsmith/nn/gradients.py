@@ -14,7 +14,9 @@ import torch
 from torch import Tensor
 
 from warpsmith import knobs
+from warpsmith.nn import calls
 
+Told = tuple[Any, ...]
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 
 
@@ -34,8 +36,8 @@ def save_norm(
         source: what was normalized.
     """
     x, residual, weight, bias, seed = inputs
+    ctx.knobs = knobs.scoped()
     ctx.told = (
-        knobs.scoped(),
         dims,
         dropped,
         x.dtype,
@@ -49,43 +51,44 @@ def save_norm(
 
 
 @lru_cache(maxsize=256)
-def _wanted(
-    needed: tuple[bool, ...], *told: Any
-) -> tuple[tuple[torch.dtype | None, ...], tuple[int, ...]]:
-    """Types of the gradients of x, the residual, the weight and the bias, None for those that none
-    needs; and which of the results each is, the one behind the last for none.
+def _asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[int, ...]]:
+    """What `calls.norm_gradient` is told behind its tensors, and which of its results the gradient
+    of x, the residual, the weight and the bias each is: the one behind the last where none is.
     """
-    *kinds, dropped = told
-    types = [kind if need else None for kind, need in zip(kinds, needed, strict=True)]
-    of_x, of_residual, *_ = types
-    shared = of_x is of_residual and not dropped  # their gradients are one tensor
+    dims, dropped, *kinds, drops = told
+    types = [kind if need else None for kind, need in zip(kinds, needed, strict=False)]
+    shared = types[0] is types[1] and not drops  # the gradients of x and the residual are one
     places, used = [], 0
     for number, kind in enumerate(types):
         places.append(-1 if kind is None else 0 if number == 1 and shared else used)
         used += places[-1] == used
-    return tuple(types), tuple(used if place < 0 else place for place in places)
+    return (dims, dropped, *types), tuple(used if place < 0 else place for place in places)
 
 
 def norm_gradients(
-    run: Callable[..., Any], ctx: Any, dy: Tensor | None, dtotal: Tensor | None
+    ctx: Any, dy: Tensor | None, dtotal: Tensor | None, operator: Callable[..., Any] | None = None
 ) -> Gradients:
     """Gradients of x, the residual, the weight and the bias; None for those that none needs.
 
     Args:
-        run: `calls.norm_gradient`, or its operator.
         dy, dtotal: gradients of the normalized tensor and of `x + residual`; None for none.
+        operator: that of `calls.norm_gradient`, in its place.
     """
-    scope, dims, dropped, *kinds = ctx.told
-    types, (x, residual, weight, bias) = _wanted(ctx.needs_input_grad[:4], *kinds)
-    saved = ctx.saved_tensors
+    told, (x, residual, weight, bias) = _asked(ctx.needs_input_grad, ctx.told)
+    given = dy, dtotal, *ctx.saved_tensors
+    found: Any = NotImplemented
     if dy is None:
         if dtotal is None:
             return None, None, None, None
-        if saved[4] is None:
-            own = [None if kind is None else dtotal.to(kind) for kind in types[:2]]
+        if given[-1] is None:
+            own = [None if kind is None else dtotal.to(kind) for kind in told[2:4]]
             return own[0], own[1], None, None
-        dy = torch.zeros_like(dtotal)
-    found = (*scoped(scope, run, dy, dtotal, *saved, dims, dropped, *types), None)
+        given = torch.zeros_like(dtotal), *given[1:]
+    elif operator is None and ctx.knobs is None:
+        found = calls.NORM_GRADIENT.shortcut.launch((*given, told))
+    if found is NotImplemented:
+        found = scoped(ctx.knobs, operator or calls.norm_gradient, *given, *told)
+    found = (*found, None)
     return found[x], found[residual], found[weight], found[bias]
 
 

@@ -62,7 +62,7 @@ def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> No
 
 
 def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:
-    return *gradients.norm_gradients(norm_gradient, ctx, dy, dtotal), *(None,) * 6
+    return *gradients.norm_gradients(ctx, dy, dtotal, norm_gradient), *(None,) * 6
 
 
 def _norm_gradient_shapes(

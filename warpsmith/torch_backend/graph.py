@@ -22,6 +22,7 @@ from warpsmith.torch_backend.program import Program, Recipe, warn_of
 from warpsmith.torch_backend.regions import PRODUCTS, Kind, Regions, has_effects, regions_of
 from warpsmith.torch_backend.sizes import UnknownSize
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
+from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,12 @@ class _Builder:
             takes |= {n: steps[0].results[0] for n in region if not steps[0].single}
         wanted = [n for n in order if self._kinds.get(n) is Kind.left]
         wanted += self._free_outside(order, results)
-        made += [(order[node], Step.of(node)) for node in wanted]
+        by_torch = frozenset(wanted)
+        for node in wanted:
+            step = Step.of(node)
+            if fills_its_own(node, by_torch):
+                step = replace(step, function=IN_PLACE[node.target])
+            made.append((order[node], step))
         behind = self._regions.behind.items()
         pairs = {(takes.get(a, a), takes.get(b, b)) for b, each in behind for a in each}
         return _in_order(made, order, pairs)

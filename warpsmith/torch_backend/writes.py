@@ -7,7 +7,7 @@ Where only a part of it is new, that part is written in its place.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,13 +18,19 @@ aten = torch.ops.aten
 
 _COPY = aten.copy_.default
 
-_IN_PLACE: Mapping[Any, Any] = {
+IN_PLACE: Mapping[Any, Any] = {
     aten.index_put.default: aten.index_put_.default,
     aten.scatter.src: aten.scatter_.src,
     aten.scatter.value: aten.scatter_.value,
     aten.scatter_add.default: aten.scatter_add_.default,
 }
 """Operations that give their first argument but for a part, with those that write that part."""
+
+_FRESH = frozenset(
+    getattr(aten, name).default
+    for name in ("full", "full_like", "new_full", "new_zeros", "ones", "zeros", "zeros_like")
+)
+"""Operations that make a tensor of nobody else's, all elements alike."""
 
 _INTO_VIEWS: Mapping[Any, Any] = {
     aten.select_scatter.default: aten.select.int,
@@ -83,6 +89,20 @@ def behind_writes(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]] | None
     return found
 
 
+def fills_its_own(node: Node, by_torch: Collection[Node]) -> bool:
+    """Whether a node gives a tensor but for a part, that was made for it alone by another that
+    torch runs in each call: its own operation in place gives the same, and copies nothing.
+
+    The gradient of `x[index]` is such, added up in zeros.
+    """
+    base = node.args[0] if node.target in IN_PLACE else None
+    if not isinstance(base, Node) or base not in by_torch or base.target not in _FRESH:
+        return False
+    read: list[Node] = []
+    map_arg((node.args, node.kwargs), read.append)
+    return list(base.users) == [node] and read.count(base) == 1
+
+
 def write_in_place(graph: Graph) -> None:
     """Write parts of inputs where the graph copies the whole of what they become.
 
@@ -107,7 +127,7 @@ def write_in_place(graph: Graph) -> None:
 
 def _steps(given: Node, made: Node) -> Iterator[Node]:
     """The operations that lead from a tensor to what is copied into it; nothing where others do."""
-    if made.target in _IN_PLACE or made.target in _INTO_VIEWS:
+    if made.target in IN_PLACE or made.target in _INTO_VIEWS:
         before = made.args[0]
         assert isinstance(before, Node)
         if _is_same(before, given):
@@ -146,8 +166,8 @@ def _write(graph: Graph, step: Node) -> Iterator[Node]:
     does."""
     base, *others = step.args
     with graph.inserting_before(step):
-        if step.target in _IN_PLACE:
-            made = graph.call_function(_IN_PLACE[step.target], step.args, step.kwargs)
+        if step.target in IN_PLACE:
+            made = graph.call_function(IN_PLACE[step.target], step.args, step.kwargs)
         else:
             source, *where = others
             if source.target is aten.copy.default:  # converted and repeated as `copy_` does
