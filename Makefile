@@ -21,8 +21,10 @@ SOURCES := warpsmith pages tests examples $(wildcard bench)
 TYPED := warpsmith pages $(wildcard bench)
 BENCH ?= pointwise reduction compile host
 
-# Each of the two processes of tests has one core: threads of NumPy and torch would wait for each other.
-TESTED := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu
+# Each of the two processes of tests has one core: threads of NumPy and torch would wait for each
+# other. Bytecode is kept whatever the environment says, for the many processes that tests start.
+TESTED := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu
 
 .PHONY: demo test test-all test-browser check gpu bench docs format clean .venv
 .DEFAULT_GOAL := test
