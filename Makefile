@@ -21,6 +21,11 @@ SOURCES := warpsmith pages tests examples $(wildcard bench)
 TYPED := warpsmith pages $(wildcard bench)
 BENCH ?= pointwise reduction compile host
 
+# Each of the two processes of tests has one core: threads of NumPy and torch would wait for each
+# other. Bytecode is kept whatever the environment says, for the many processes that tests start.
+TESTED := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu
+
 .PHONY: demo test test-all test-browser check gpu bench docs format clean .venv
 .DEFAULT_GOAL := test
 
@@ -28,10 +33,10 @@ demo: $(BASE)
 	$(PYTHON) -m warpsmith demo
 
 test: check
-	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu tests
+	$(TESTED) tests
 
 test-all: check
-	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu -m "slow or not slow" tests
+	$(TESTED) -m "slow or not slow" tests
 
 # The page of `warpsmith explain --html` in headless Chromium, which `apt-get` installs where there is
 # none. `make test` runs these tests too, and skips them without a browser.

@@ -126,6 +126,7 @@ def _reading(lines: int) -> Callable[[int], float]:
 def _median(work: Callable[[], object], times: int) -> float:
     found = []
     for _ in range(times):
+        read.cache_clear()
         start = time.perf_counter()
         work()
         found.append(time.perf_counter() - start)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -100,7 +100,8 @@ def test_the_tables_of_benchmarks_are_those_of_the_rows() -> None:
     assert {path.stem for path in (ROOT / "docs" / "benchmarks").glob("*.md")} == set(PAGES)
 
 
-def raised_codes(modules: Iterable[Path]) -> set[str]:
+@cache
+def raised_codes(modules: frozenset[Path]) -> set[str]:
     """Every code that the text of these modules names."""
     return {code for path in modules for code in CODE.findall(path.read_text())}
 
@@ -116,7 +117,10 @@ def listed_codes(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", [p for p in PAGES if CODE.search(p.read_text())], ids=str)
 def test_codes_on_a_page_are_raised(page: Path) -> None:
-    assert set(CODE.findall(page.read_text())) - raised_codes(PACKAGE.rglob("*.py")) == set()
+    assert (
+        set(CODE.findall(page.read_text())) - raised_codes(frozenset(PACKAGE.rglob("*.py")))
+        == set()
+    )
 
 
 def test_every_refusal_of_roles_is_listed() -> None:
@@ -130,7 +134,7 @@ def test_every_refusal_of_roles_is_listed() -> None:
     ]
     modules += ["lower/agents.py", "lower/specialize.py", "engine/budgets.py"]
     paths = [*(PACKAGE / module for module in modules), *(PACKAGE / "protocol").glob("*.py")]
-    wanted = raised_codes(paths)
+    wanted = raised_codes(frozenset(paths))
     assert len(wanted) > 30
     missing = wanted - listed_codes(ROOT / "docs" / "refusals.md")
     assert not missing, f"docs/refusals.md has no row for {missing}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pytest
 
 from bench import sim
@@ -45,7 +47,7 @@ def test_a_problem_that_fails_is_a_row_with_the_reason(monkeypatch: pytest.Monke
         raise SimulationError("no compiler")
 
     monkeypatch.setattr(sim, "ptx_of", lambda kernel: "\n" * sim.LINES)
-    monkeypatch.setattr(sim, "read", refuse)
+    monkeypatch.setattr(sim, "read", lru_cache(refuse))
     monkeypatch.setattr(sim, "run", refuse)
     found = sim.measure_sim(SETTING, quick=True)
     assert {row.error for row in found} == {"SimulationError: [WS0800] no compiler"}

@@ -97,11 +97,6 @@ def normalized(x: Any, weight: Any) -> Any:
     return x * ops.rsqrt(ops.mean(x * x, [-1], keepdim=True) + 1e-6) * weight
 
 
-def standardized(x: Any) -> Any:
-    variance, mean = ops.var_mean(x, [0], 0, True)
-    return (x - mean) * ops.rsqrt(variance + 1e-5), mean
-
-
 BETWEEN: dict[str, tuple[Any, Any]] = {
     "sum": (lambda x, y: x + y, lambda n: (torch.ones(n, 12), torch.ones(n, 12))),
     "sum beside a column": (lambda x, y: x + y, lambda n: (torch.ones(n, 12), torch.ones(n, 1))),

@@ -23,8 +23,6 @@ from warpsmith.targets.hopper import SM90A
 
 torch = pytest.importorskip("torch")
 
-TOO_MUCH = "CUDA_ERROR_OUT_OF_MEMORY"
-
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:

@@ -29,7 +29,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.kernel.reductions import Reduce
-from warpsmith.kernel.succession import SUCCESSION, AdmitNext, AwaitPrevious, touched_globally
+from warpsmith.kernel.succession import AdmitNext, AwaitPrevious, touched_globally
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 
 THREADS, ONE = 8, integers.ONE
@@ -83,7 +83,7 @@ def kernel(*body: Statement) -> Kernel:
         (ACROSS, ("T1_parts", "T1_arrivals")),
         (replace(ACROSS, workspace=None, semaphore=None), ()),
         (Store(LANES, integers.ZERO, Element(LANES, integers.ONE)), ()),
-        *((each(), ()) for each in SUCCESSION),
+        *((each(), ()) for each in (AwaitPrevious, AdmitNext)),
     ],
 )
 def test_what_touches_global_memory(statement: Statement, names: tuple[str, ...]) -> None:

@@ -15,7 +15,7 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.schedule.caches import cache_after, cache_before, rfactor
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import transform_like
-from warpsmith.schedule.transforms import merge, parallelize, reorder, set_memory_type, split
+from warpsmith.schedule.transforms import parallelize, reorder, set_memory_type, split
 from warpsmith.targets.hopper import H200
 
 GRID_X, GRID_Y = ParallelType.grid_x, ParallelType.grid_y
@@ -166,15 +166,6 @@ def grid_after_grid() -> Program:
     parallelize(total, 0, GRID_X)
     parallelize(total, 1, GRID_Y)
     rfactor(total, [0])
-    return p
-
-
-def symbolic_vector() -> Program:
-    p = Program()
-    register = p.copy(p.input(DataType.Float, (1, 4)))
-    p.output(p.op("exp", register))
-    merge(register, 0)
-    parallelize(register, 0, ParallelType.vectorize)
     return p
 
 

@@ -14,8 +14,6 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ops.table import TABLE
 
-ARGUMENTS: dict[str, tuple[Any, ...]] = {"where": (DataType.Bool,)}
-
 
 def grouped() -> dict[tuple[int, int, DataType], list[str]]:
     """Operations of the table by arity, conditions among the operands, and type of the others."""

@@ -126,6 +126,7 @@ WRITES: dict[str, Writes] = {
 }
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("device", ["reference", "auto"])
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("name", WRITES)

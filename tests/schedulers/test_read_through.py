@@ -247,7 +247,7 @@ def test_fewer_kernels(name: str) -> None:
     ours, theirs, arrays, kernels = CASES[name]
     f = fuse(ours)
     compiled = f.lower(*arrays).compile()
-    assert compiled.verify().verdict == "clean"
+    assert compiled.verify(schedules=2).verdict == "clean"
     assert compiled.explain().split()[0] == str(kernels)
     found, wanted = f(*arrays), theirs(*arrays)
     close = 0.1 if arrays[0].dtype is torch.bfloat16 else 1e-5

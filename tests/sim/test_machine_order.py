@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.support.machine import clean, found, run, text_of, values
+from tests.sim.support.machine import clean, finding, found, run, text_of, values
 
 FLAG = "%out+1024"
 RELAXED_WRITE = f"st.relaxed.gpu.global.u32 [{FLAG}], 1;"
@@ -364,3 +364,32 @@ def test_other_races_do_not_get_these_words(body: str) -> None:
     text = said(body)
     assert "the fences stood" not in text
     assert "with nothing that orders the two" in text
+
+
+WHOLE = "@%p0 st.shared.v4.u32 [sm+16], {%r0, %r0, %r0, %r0};"
+WORDS = "\n".join(f"@%p0 st.shared.u32 [sm+{place}], %r0;" for place in (16, 20, 24, 28))
+PARTS = {
+    "st.shared.u32 [sm+16], %r1;": 16,
+    "st.shared.u16 [sm+22], %h1;": 22,
+    "st.shared.u8 [sm+31], %h1;": 31,
+    "st.shared.v2.u32 [sm+24], {%r1, %r1};": 24,
+}
+
+
+@pytest.mark.parametrize("written", [WHOLE, WORDS], ids=["at once", "by words"])
+@pytest.mark.parametrize("part", PARTS)
+def test_races_in_a_part_of_what_another_warp_wrote_are_found_where_it_begins(
+    part: str, written: str
+) -> None:
+    place = PARTS[part]
+    begin = f"""
+    setp.eq.u32 %p0, %tid, 0; setp.eq.u32 %p1, %tid, 32;
+    mov.u32 %r0, 0x01010101; mov.u32 %r1, 0x02020202; mov.u16 %h1, 0x0202;
+    {written}
+    """
+    piece, read = f"@%p1 {part}", "@%p0 ld.shared.v4.u32 {%r4, %r5, %r6, %r7}, [sm+16];"
+    clean(f"{begin} bar.sync 0;\n{piece}\nbar.sync 0;\n{read}", threads=64)
+    race = finding(f"{begin}\n{piece}", "race", threads=64, count=1)
+    assert race.address == 1024 + place
+    race = finding(f"{begin} bar.sync 0;\n{piece}\n{read}", "race", threads=64, count=1)
+    assert race.address == 1024 + place

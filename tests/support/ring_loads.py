@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from warpsmith import FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
+from warpsmith import LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.ir.tensor import TensorView
 
 BLOCK_X, BLOCK_Y = ParallelType.block_x, ParallelType.block_y
@@ -89,9 +89,3 @@ def split_threads(threads: int, *tensors: TensorView) -> None:
     for tensor in tensors:
         tensor.split(-1, threads)
     bind_last(BLOCK_X, *tensors)
-
-
-def inline_rest(fd: FusionDefinition, *loads: TensorView) -> None:
-    """Inline as deep as is legal all but the loads, which stay where they are."""
-    rest = [t for t in fd.fusion.tensors if not t.is_input and not any(t is c for c in loads)]
-    fd.sched.inline_most(rest)

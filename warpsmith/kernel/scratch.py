@@ -67,18 +67,6 @@ def kept_threads(reduced: Axes, block: Block) -> int:
     return prod(extent for extent, gone in zip(block, reduced, strict=True) if not gone)
 
 
-def grid_workspace_elements(count: int, kept_threads: int, splits: int, segments: int) -> int:
-    """Elements of global memory that `ws_grid_reduce` needs; 0 when nothing is split.
-
-    Args:
-        count: values that each thread holds (`N`).
-        kept_threads: threads of a block that hold different results.
-        splits: blocks that share one segment.
-        segments: independent results of the grid; each also needs one word of semaphore.
-    """
-    return 0 if splits == 1 else count * kept_threads * splits * segments
-
-
 def _lane_bits(block: Block) -> tuple[int, int, int]:
     """Which bits of a lane's number count along x, y, z: `ws_lane_bits_of` of the prelude."""
     bx, by, bz = block

@@ -38,10 +38,6 @@ class AdmitNext(Statement, orders=Orders.NOTHING):
     words = "admit the next kernel"
 
 
-SUCCESSION = (AwaitPrevious, AdmitNext)
-"""Statements of this file."""
-
-
 def touched_globally(statement: Statement) -> tuple[str, ...]:
     """Names of the buffers in global memory that a statement, or one inside it, reads or writes."""
     found: dict[str, None] = {}

@@ -34,7 +34,7 @@ def left(rows: int, depth: int, size: int, warps: int = 1) -> Layout:
         Piece(0, GROUPS, 1, Place.LANE, QUAD),
         Piece(0, upper, GROUPS, Place.REGISTER, packed),
         Piece(0, warps, rows, Place.WARP, 1),
-        *_along_k(1, depth, packed, upper),
+        *_along_k(depth, packed, upper),
     )
     return Layout((warps * rows, depth), pieces)
 
@@ -45,14 +45,14 @@ def right(columns: int, depth: int, size: int) -> Layout:
     pieces = (
         Piece(0, GROUPS, 1, Place.LANE, QUAD),
         Piece(0, columns // GROUPS, GROUPS, Place.REGISTER, depth // QUAD),
-        *_along_k(1, depth, packed, 1),
+        *_along_k(depth, packed, 1),
     )
     return Layout((columns, depth), pieces)
 
 
-def _along_k(dim: int, depth: int, packed: int, upper: int) -> tuple[Piece, ...]:
+def _along_k(depth: int, packed: int, upper: int) -> tuple[Piece, ...]:
     return (
-        Piece(dim, packed, 1, Place.REGISTER, 1),
-        Piece(dim, QUAD, packed, Place.LANE, 1),
-        Piece(dim, depth // (QUAD * packed), QUAD * packed, Place.REGISTER, packed * upper),
+        Piece(1, packed, 1, Place.REGISTER, 1),
+        Piece(1, QUAD, packed, Place.LANE, 1),
+        Piece(1, depth // (QUAD * packed), QUAD * packed, Place.REGISTER, packed * upper),
     )

@@ -138,7 +138,7 @@ class Predicates:
         made = replace(copy, inside=integers.conjunction(*rest))
         return [made] if here == integers.TRUE else [If(here, (made,))]
 
-    def of_tile(self, access: Access, operation: Operation) -> Expr:
+    def of_tile(self, access: Access) -> Expr:
         """Where a copy that one thread of each block asks for lies inside its tensor, once."""
         output = access.output
         conditions = [access.inside(output.root, self._buffers.facts)]

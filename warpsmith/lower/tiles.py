@@ -69,7 +69,7 @@ class TileCopies:
         inside, bounds = (
             [
                 c
-                for c in integers.conjuncts(self._predicates.of_tile(where, operation))
+                for c in integers.conjuncts(self._predicates.of_tile(where))
                 if stores or not looks_up(c)
             ]
             for where in (start, access)

@@ -18,9 +18,9 @@ from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.schedule.carriers import check_binding
 
 
-def axis_position(tensor: TensorView, axis: int, *, count: int | None = None) -> int:
+def axis_position(tensor: TensorView, axis: int) -> int:
     """`axis` as a position from the left; negative counts from the end."""
-    length = len(tensor.loop) if count is None else count
+    length = len(tensor.loop)
     position = axis + length if axis < 0 else axis
     if not 0 <= position < length:
         raise ScheduleError(

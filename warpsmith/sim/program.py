@@ -28,6 +28,11 @@ class Operand:
     value: int = 0
     negated: bool = False
 
+    @property
+    def is_register(self) -> bool:
+        """Whether `index` is a register: the operand, or what its address is in."""
+        return self.kind is Kind.REGISTER or (self.kind is Kind.ADDRESS and self.index >= 0)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -123,7 +128,8 @@ class Parameter:
 class Program:
     """One entry function, its calls inlined, ready to run.
 
-    `registers` is the number of 64-bit register slots; `register_names` names each for reports.
+    `slots` has the 64-bit slot of each register that operands name. `registers` is the number of
+    slots, and `register_names` has the first register of each.
     `bound` is the launch bound (`.maxntid`, `.reqntid`) as threads, 0 when none; `min_blocks` is
     `.minnctapersm`; `max_registers` is `.maxnreg`; `cluster` is `.reqnctapercluster`.
     Shared variables start at `Window.SHARED_START`; an `.extern .shared` array, if there is one,
@@ -135,6 +141,7 @@ class Program:
     target: str
     instructions: tuple[Instruction, ...]
     parameters: tuple[Parameter, ...]
+    slots: tuple[int, ...]
     registers: int
     register_names: tuple[str, ...]
     variables: tuple[Variable, ...] = ()

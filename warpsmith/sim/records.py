@@ -111,11 +111,15 @@ def pack(program: Program) -> Packed:
         rows.append(_row(instruction, len(operands), len(targets)))
         operands += instruction.operands
         targets += instruction.targets
-    return Packed(
-        code=np.array(rows, INSTRUCTION),
-        operands=np.array([_operand(each) for each in operands] or [(0,) * 5], OPERAND),
-        targets=np.array(targets or [0], np.int32),
-    )
+    code = np.array(rows, INSTRUCTION)
+    packed = np.array([_operand(each) for each in operands] or [(0,) * 5], OPERAND)
+    slots = np.array(program.slots, np.int32)
+    for index, names in (
+        (code["guard"], code["guard"] >= 0),
+        (packed["index"], np.array([each.is_register for each in operands] or [False])),
+    ):
+        index[names] = slots[index[names]]
+    return Packed(code=code, operands=packed, targets=np.array(targets or [0], np.int32))
 
 
 def _row(i: Instruction, first_operand: int, first_target: int) -> tuple[object, ...]:

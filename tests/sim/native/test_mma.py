@@ -85,10 +85,6 @@ def wide(rng: np.random.Generator, shape: tuple[int, int], reach: int) -> npt.ND
     return signs * rng.uniform(1, 2, shape) * 2.0 ** rng.integers(-reach, reach + 1, shape)
 
 
-def without_low_bits(values: Matrix) -> Matrix:
-    return (bits_of(values).astype(np.uint32) & ~np.uint32(0x1FFF)).view(np.float32)
-
-
 @pytest.mark.parametrize(("shape", "name"), FLOATS, ids=str)
 @pytest.mark.parametrize("reach", [0, 3, 12])
 def test_sums_are_aligned_and_cut_off(

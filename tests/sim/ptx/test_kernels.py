@@ -89,7 +89,8 @@ def read_all(text: str) -> int:
         for instruction in program.instructions:
             assert -1 <= instruction.reconverge < count
             assert all(0 <= target < count for target in instruction.targets)
-            assert all(o.index < program.registers for o in instruction.operands if o.kind != 3)
+            registers = [o.index for o in instruction.operands if o.is_register]
+            assert all(program.slots[each] < program.registers for each in registers)
             assert sum(instruction.groups) == len(instruction.operands)
             assert len(instruction.groups) <= 8
     return len(names)

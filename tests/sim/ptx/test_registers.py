@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tests.sim.support.ptx_body import program
 from warpsmith.sim.program import Program
 
 
-def slots(found: Program) -> Iterator[int]:
-    for instruction in found.instructions:
-        yield from (o.index for o in instruction.operands if o.index >= 0)
+def slots(found: Program, *positions: int) -> list[int]:
+    """Of the registers that these instructions name, by default all do."""
+    chosen = [found.instructions[p] for p in positions] if positions else found.instructions
+    return [found.slots[o.index] for i in chosen for o in i.operands if o.is_register]
 
 
 def test_registers_that_follow_each_other_share_a_slot() -> None:
@@ -27,8 +26,8 @@ def test_a_result_does_not_take_the_slot_of_a_source_of_its_instruction() -> Non
 
 def test_what_lives_across_blocks_keeps_its_slot() -> None:
     found = program("mov.u32 %r1, 1; A: mov.u32 %r2, 2; add.u32 %r3, %r1, %r2; @%p1 bra A;")
-    keeps = found.instructions[0].operands[0].index
-    assert keeps not in {o.index for o in found.instructions[1].operands}
+    (keeps,) = slots(found, 0)
+    assert keeps not in slots(found, 1)
     assert found.register_names[keeps] == "%r1"
 
 
@@ -54,6 +53,5 @@ def test_registers_of_wgmma_and_their_copies_share_nothing() -> None:
 
 
 def test_halves_of_a_wide_register_stay_together() -> None:
-    found = program("mov.b128 %q1, {%d1, %d2}; st.global.b128 [%d3], %q1;").instructions
-    low, high = found[2].operands[1:]
-    assert high.index == low.index + 1
+    _, low, high = slots(program("mov.b128 %q1, {%d1, %d2}; st.global.b128 [%d3], %q1;"), 2)
+    assert high == low + 1

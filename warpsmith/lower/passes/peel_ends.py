@@ -13,8 +13,6 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.traversal import replace_symbols, rewritten, walk
 
-FALSE = Const(False, DataType.Bool)
-
 
 def peel_ends(kernel: Kernel) -> Kernel:
     """Split each unrolled loop where only the first pass and the last ones may lie in part outside

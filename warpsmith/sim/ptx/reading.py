@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from warpsmith.errors import SimulationError
 from warpsmith.sim.isa import Space, Window
 from warpsmith.sim.program import Program
@@ -18,8 +20,9 @@ from warpsmith.sim.ptx.syntax import Function, Module
 _MOST_PARAMETERS = 32764  # bytes, sm_70 and later
 
 
+@lru_cache(maxsize=16)
 def read(text: str, kernel: str | None = None) -> Program:
-    """Read one kernel out of a PTX text, its calls put in place.
+    """Read one kernel out of a PTX text, its calls put in place; of the last texts, once.
 
     Args:
         text: the whole PTX, from any compiler.
@@ -48,7 +51,8 @@ def read(text: str, kernel: str | None = None) -> Program:
         )
     expansion = Expansion(module, scope, layout)
     expansion.block(entry.body, inner)
-    instructions, names = share_slots(with_meetings(expansion.finished()), bank.names)
+    instructions = with_meetings(expansion.finished())
+    slots, names = share_slots(instructions, bank.names)
     layout.initialize(scope)
     directives = entry.directives
     return Program(
@@ -57,6 +61,7 @@ def read(text: str, kernel: str | None = None) -> Program:
         target=module.target,
         instructions=instructions,
         parameters=parameters,
+        slots=slots,
         registers=len(names),
         register_names=names,
         variables=tuple(layout.variables),

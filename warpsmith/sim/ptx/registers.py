@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-from warpsmith.sim.isa import Flag, Kind, Mode, Op, Type
-from warpsmith.sim.program import Instruction, Operand
+from warpsmith.sim.isa import Flag, Mode, Op, Type
+from warpsmith.sim.program import Instruction
 from warpsmith.sim.ptx.flow import graph_of
 
 _PAIRS = (Op.SETP, Op.LOP3, Op.SHFL, Op.MATCH, Op.ELECT)
@@ -55,10 +55,10 @@ class Life:
 
 def share_slots(
     instructions: Sequence[Instruction], names: Sequence[str]
-) -> tuple[tuple[Instruction, ...], tuple[str, ...]]:
-    """The same program in fewer slots, with the name of each slot's first owner.
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The slot of each register, and the name of each slot's first owner.
 
-    Before: `mov %r1; st %r1; mov %r2; st %r2` in slots 0, 0, 1, 1   After: in slots 0, 0, 0, 0
+    Both registers of `mov %r1; st %r1; mov %r2; st %r2` have slot 0.
 
     A register takes part when all its uses stand in one block and the first of them defines it
     without a guard and without reading it. Registers of `wgmma` and, beside them, those that are
@@ -86,8 +86,7 @@ def share_slots(
                 owners.append(names[life.register])
             slots[life.register] = slot
             heappush(busy, (life.last, slot))
-    known: dict[int, Operand] = {}
-    return tuple(_renamed(i, slots, known) for i in instructions), tuple(owners)
+    return tuple(slots[register] for register in range(len(names))), tuple(owners)
 
 
 def _lives(instructions: Sequence[Instruction]) -> list[list[Life]]:
@@ -109,8 +108,8 @@ def _lives(instructions: Sequence[Instruction]) -> list[list[Life]]:
                 or instruction.does.type is Type.B128
             )
             touched = [] if guard is None else [guard.index]
-            sources = touched + [o.index for o in instruction.operands[out:] if _is_register(o)]
-            targets = [o.index for o in instruction.operands[:out] if _is_register(o)]
+            sources = touched + [o.index for o in instruction.operands[out:] if o.is_register]
+            targets = [o.index for o in instruction.operands[:out] if o.is_register]
             for register in (*sources, *targets):
                 if home.setdefault(register, block) != block or bar:
                     barred.add(register)
@@ -128,38 +127,3 @@ def _lives(instructions: Sequence[Instruction]) -> list[list[Life]]:
         if register not in barred:
             groups[home[register]].append(Life(register, index, last[register]))
     return [sorted(group, key=lambda life: life.first) for group in groups if group]
-
-
-def _is_register(operand: Operand) -> bool:
-    if operand.kind is Kind.ADDRESS:
-        return operand.index >= 0
-    return operand.kind is Kind.REGISTER
-
-
-def _renamed(
-    instruction: Instruction, slots: dict[int, int], known: dict[int, Operand]
-) -> Instruction:
-    """An instruction with other slots; `known` has the operands that were renamed, by identity."""
-
-    def renamed(operand: Operand) -> Operand:
-        new = known.get(id(operand))
-        if new is None:
-            new = operand
-            if _is_register(operand):
-                slot = slots[operand.index]
-                new = Operand(operand.kind, slot, operand.value, operand.negated)
-            known[id(operand)] = new
-        return new
-
-    guard = instruction.guard
-    return Instruction(
-        does=instruction.does,
-        place=instruction.place,
-        guard=guard if guard is None else renamed(guard),
-        operands=tuple([renamed(operand) for operand in instruction.operands]),
-        groups=instruction.groups,
-        target=instruction.target,
-        reconverge=instruction.reconverge,
-        targets=instruction.targets,
-        text=instruction.text,
-    )

@@ -195,7 +195,7 @@ static u32 undefined_elements(const target *t, u32 count, u32 size) {
 static void check_constant(const target *t) {
     machine *m = t->w->m;
     for (u32 i = 0; i < t->bytes - t->behind; i++) {
-        const cell *c = region_cells(t->at.in, t->at.offset + i);
+        const cell *c = cell_of(t->at.in, t->at.offset + i);
         if (c->who == WHO_NOBODY || reported_before(m, FINDING_RACE, t->pc)) continue;
         char text[160];
         finding *f = report(m, FINDING_RACE, t->w, (i32)t->lane, t->pc,
@@ -254,7 +254,7 @@ static step load(warp *w, const insn *in, u32 mask) {
 /* Threads that store the same value to one place agree, in whatever order. */
 static bool agrees(const actor *a, const target *t) {
     for (u32 i = 0; i < t->bytes; i++) {
-        const cell *c = region_cells(t->at.in, t->at.offset + i);
+        const cell *c = cell_of(t->at.in, t->at.offset + i);
         if (c->who == WHO_NOBODY || c->who & WHO_FLIGHT || c->pc & SHADOW_POISON || c->list) return false;
         if (known_to(a, c->who, c->time) == KNOWN) return false;
     }

@@ -16,7 +16,7 @@ static u32 last_writer(const place *at, u32 *time) {
     u32 who = WHO_NOBODY;
     *time = 0;
     for (u32 i = 0; i < TENSOR_MAP_BYTES; i++) {
-        const cell *c = region_cells(at->in, at->offset + i);
+        const cell *c = cell_of(at->in, at->offset + i);
         if (c->who == WHO_NOBODY || (who != WHO_NOBODY && c->time < *time)) continue;
         who = c->who;
         *time = c->time;

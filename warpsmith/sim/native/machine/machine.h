@@ -38,7 +38,18 @@ u32 bytes_behind(const machine *m, u64 address, u32 bytes);
 u64 generic_address(int space, u64 address);
 void region_open(region *r, region_kind kind, u8 *data, u64 base, u64 start, u64 size, bool defined);
 void region_close(machine *m, region *r);
-cell *region_cells(region *r, u64 offset); /* cells of the rest of the page */
+
+/* ---- cells.c */
+/* The run that begins at `offset`, and ends at `end` at the latest; the bytes before it are another. */
+cell *run_at(machine *m, region *r, u64 offset, u64 end, u32 *length);
+/* The runs from `offset` to `end`, whose cells are the same and whose lists are empty, become one in each
+   16 bytes. */
+void runs_join(region *r, u64 offset, u64 end);
+const cell *run_of(const region *r, u64 offset, u64 *end); /* that holds a byte; where it ends */
+const cell *cell_of(const region *r, u64 offset);
+void cells_free(machine *m, cell_page *p);
+u32 access_take(machine *m); /* an entry of a list */
+void access_drop(machine *m, u32 index);
 
 /* ---- shadow.c */
 typedef struct {
@@ -57,7 +68,7 @@ order_known known_to(const actor *a, u32 who, u32 time);
 order_known known_lanes(const actor *a, u32 who, u32 lanes, u32 time);
 /* Check and record; a read returns true when a byte is undefined. */
 bool shadow_read(const actor *a, region *r, u64 offset, u32 bytes);
-bool shadow_undefined(region *r, u64 offset, u32 bytes);
+bool shadow_undefined(const region *r, u64 offset, u32 bytes);
 void shadow_write(const actor *a, region *r, u64 offset, u32 bytes, bool poison);
 /* Records of effect `number` become records of `agent` at `time`. */
 void shadow_land(machine *m, region *r, u64 offset, u32 bytes, u32 number, u32 who, u32 time,

@@ -56,29 +56,26 @@ static void check_peers(cta *c) {
         for (u32 l = 0; l < c->warps[i].lane_clock_count; l++) clock_join(&all, &c->warps[i].lane_clocks[l].clock);
     }
     warp observer = {.m = m, .cta = c, .known = all};
-    for (u64 p = 0; p < c->shared.size / PAGE + 1; p++) {
-        if (!c->shared.pages[p]) continue;
-        for (u32 i = 0; i < PAGE; i++) {
-            const cell *at = &c->shared.pages[p][i];
-            u32 who = at->who, time = at->time, pc = at->pc;
-            u32 lanes = 1u << (who & 31);
-            for (u32 e = at->list;; e = m->accesses[e].next) {
-                bool peer = who != WHO_NOBODY && !(who & WHO_FLIGHT) && who >> (AGENT_BITS + 5) != c->index;
-                actor a = {.m = m, .by = &observer};
-                if (peer && known_lanes(&a, who, lanes, time) != KNOWN) {
-                    char text[160];
-                    finding *f = report(m, FINDING_EXIT_OUTSTANDING, &c->warps[0], -1, (i32)(pc & SHADOW_PC),
-                                        "CTA %u exits while its shared memory is used by %s, with nothing "
-                                        "that orders the use before the exit",
-                                        c->index, describe_who(m, who, time, text, sizeof text));
-                    if (f) f->address = p * PAGE + i;
-                }
-                if (!e) break;
-                who = m->accesses[e].who;
-                lanes = m->accesses[e].lanes;
-                time = m->accesses[e].time;
-                pc = m->accesses[e].pc;
+    for (u64 offset = 0, end; offset < c->shared.size; offset = end) {
+        const cell *at = run_of(&c->shared, offset, &end);
+        u32 who = at->who, time = at->time, pc = at->pc;
+        u32 lanes = 1u << (who & 31);
+        for (u32 e = at->list;; e = m->accesses[e].next) {
+            bool peer = who != WHO_NOBODY && !(who & WHO_FLIGHT) && who >> (AGENT_BITS + 5) != c->index;
+            actor a = {.m = m, .by = &observer};
+            if (peer && known_lanes(&a, who, lanes, time) != KNOWN) {
+                char text[160];
+                finding *f = report(m, FINDING_EXIT_OUTSTANDING, &c->warps[0], -1, (i32)(pc & SHADOW_PC),
+                                    "CTA %u exits while its shared memory is used by %s, with nothing "
+                                    "that orders the use before the exit",
+                                    c->index, describe_who(m, who, time, text, sizeof text));
+                if (f) f->address = offset;
             }
+            if (!e) break;
+            who = m->accesses[e].who;
+            lanes = m->accesses[e].lanes;
+            time = m->accesses[e].time;
+            pc = m->accesses[e].pc;
         }
     }
     for (u32 i = 0; i < c->barrier_count; i++) {

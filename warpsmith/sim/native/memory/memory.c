@@ -13,17 +13,6 @@ void region_open(region *r, region_kind kind, u8 *data, u64 base, u64 start, u64
     r->page_flags = calloc(pages, 1);
 }
 
-static void cells_free(machine *m, cell *cells) {
-    for (u32 i = 0; i < PAGE; i++)
-        for (u32 a = cells[i].list; a;) {
-            u32 next = m->accesses[a].next;
-            m->accesses[a].next = m->access_free;
-            m->access_free = a;
-            a = next;
-        }
-    free(cells);
-}
-
 void region_close(machine *m, region *r) {
     for (u64 p = 0; r->pages && p < r->size / PAGE + 1; p++)
         if (r->pages[p]) cells_free(m, r->pages[p]);
@@ -31,12 +20,6 @@ void region_close(machine *m, region *r) {
     free(r->page_flags);
     r->pages = NULL;
     r->page_flags = NULL;
-}
-
-cell *region_cells(region *r, u64 offset) {
-    cell **page = &r->pages[offset / PAGE];
-    if (!*page) *page = calloc(PAGE, sizeof **page);
-    return *page + offset % PAGE;
 }
 
 u64 generic_address(int space, u64 address) {

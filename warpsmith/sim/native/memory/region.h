@@ -1,8 +1,8 @@
-/* Memory as it lies: ranges of bytes, each byte with the shadow that remembers who touched it. */
+/* Memory as it lies: ranges of bytes, with the shadow that remembers who touched each byte. */
 #pragma once
 #include "sim.h"
 
-/* The shadow of one byte: who wrote it last, and a list of accesses that are not yet ordered
+/* The shadow of a run of bytes: who wrote them last, and a list of accesses that are not yet ordered
    before a later one: reads, and atomic writes. */
 typedef struct {
     u32 who; /* agent << 5 | lane; see WHO_* */
@@ -26,7 +26,15 @@ enum {
 #define WHO_NOBODY 0u /* never written */
 #define WHO_FLIGHT 0x80000000u /* an asynchronous copy that has not landed; the rest is its number */
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, RUN_BYTES = 16 };
+
+/* The cells of a page. A run begins with every 16 bytes, and where bytes were touched apart. */
+typedef struct {
+    cell first[PAGE / RUN_BYTES]; /* of the runs with which 16 bytes begin */
+    cell *rest[PAGE / RUN_BYTES]; /* of the others of these by their first bytes, or NULL */
+    u16 begins[PAGE / RUN_BYTES]; /* these first bytes, a bit each */
+} cell_page;
+
 typedef enum { REGION_BUFFER, REGION_SHARED, REGION_MODULE, REGION_CONST, REGION_PARAM } region_kind;
 
 /* A range of addresses with its bytes and their shadow, in pages made on first use. */
@@ -34,7 +42,7 @@ typedef struct {
     region_kind kind;
     u8 *data;
     u64 base, start, size; /* bytes from `base + start` to `base + size` exist */
-    cell **pages;
+    cell_page **pages;
     u8 *page_flags; /* PAGE_TRACKED, PAGE_READ */
     u32 id; /* of a buffer; of the CTA for shared memory */
     bool defined; /* bytes that nobody wrote are defined */

@@ -1,10 +1,9 @@
-/* The shadow of memory: every byte knows its last writer and the readers since, and every access
+/* The shadow of memory: every run of bytes knows its last writer and the readers since, and every access
    is checked against them. An access that is not known to its rival, by the clock of the thread
    that makes it, is a race whatever order the schedule happened to run them in. */
 #include "machine/machine.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 u32 who_of(const cta *c, u32 agent, u32 lane) {
     return c->index << (AGENT_BITS + 5) | agent << 5 | lane;
@@ -90,8 +89,16 @@ static bool both_strong(const actor *a, u32 who, u32 pc) {
     return !narrow || who >> (AGENT_BITS + 5) == a->who >> (AGENT_BITS + 5);
 }
 
-static void complain(const actor *a, const region *r, u64 offset, order_known how, bool writes,
-                     u32 who, u32 time, u32 pc, bool wrote) {
+/* Bytes that an access touches, and that had the same accesses before. */
+typedef struct {
+    region *in;
+    u64 offset;
+    u32 length;
+    cell *cell;
+} run;
+
+static void complain(const actor *a, const run *at, order_known how, bool writes, u32 who, u32 time,
+                     u32 pc, bool wrote) {
     machine *m = a->m;
     u32 agent = who >> 5 & (MAX_AGENTS - 1);
     bool wgmma = !(who & WHO_FLIGHT) && channel_of(m, agent) == CHANNEL_WGMMA;
@@ -125,46 +132,38 @@ static void complain(const actor *a, const region *r, u64 offset, order_known ho
     if (!f) return;
     f->other_pc = (i32)(pc & SHADOW_PC);
     split_who(m, who, &f->other_cta, &f->other_warp, &f->other_lane);
-    f->address = r->kind == REGION_BUFFER ? offset : r->base + offset;
+    const region *r = at->in;
+    f->address = r->kind == REGION_BUFFER ? at->offset : r->base + at->offset;
     f->buffer = r->kind == REGION_BUFFER ? (i32)r->id : -1;
 }
 
 static u32 access_new(machine *m, const actor *a, u32 flags, u32 next) {
-    u32 index = m->access_free;
-    if (index) {
-        m->access_free = m->accesses[index].next;
-    } else {
-        if (m->access_count == m->access_capacity) {
-            m->access_capacity = m->access_capacity ? m->access_capacity * 2 : 4096;
-            m->accesses = realloc(m->accesses, m->access_capacity * sizeof *m->accesses);
-        }
-        if (!m->access_count) m->access_count = 1; /* index 0 means none */
-        index = m->access_count++;
-    }
+    u32 index = access_take(m);
     bool flight = a->who & WHO_FLIGHT;
     m->accesses[index] = (shadow_access){flight ? a->who : a->who & ~31u,
                                          flight ? 1 : 1u << (a->who & 31), a->time, a->pc | flags, next};
     return index;
 }
 
-static void check_writer(const actor *a, region *r, u64 offset, const cell *c, bool writes) {
+static void check_writer(const actor *a, const run *at, bool writes) {
+    const cell *c = at->cell;
     if (c->who == WHO_NOBODY || a->silent || both_strong(a, c->who, c->pc)) return;
     bool same = c->who == a->who;
     if (same && !(a->async && writes)) return;
     order_known how = writes ? known_over(a, true, c->who, 1u << (c->who & 31), c->time)
                              : known_to(a, c->who, c->time);
-    if (how != KNOWN) complain(a, r, offset, how, writes, c->who, c->time, c->pc, true);
+    if (how != KNOWN) complain(a, at, how, writes, c->who, c->time, c->pc, true);
 }
 
-/* Check one byte against the access in `a`; entries of the list that it outdates go when it will be
+/* Check a run against the access in `a`; entries of the list that it outdates go when it will be
    recorded. Returns true when the list holds this very access already, by other lanes. */
-static bool visit(const actor *a, region *r, u64 offset, cell *c, bool writes, bool record) {
+static bool visit(const actor *a, const run *at, bool writes, bool record) {
     machine *m = a->m;
-    check_writer(a, r, offset, c, writes);
+    check_writer(a, at, writes);
     bool strong = a->pc & SHADOW_ATOMIC, joined = false;
     bool flight = a->who & WHO_FLIGHT;
     u32 agent = flight ? a->who : a->who & ~31u, lane = flight ? 1 : 1u << (a->who & 31);
-    for (u32 *link = &c->list; *link;) {
+    for (u32 *link = &at->cell->list; *link;) {
         shadow_access *e = &m->accesses[*link];
         bool wrote = e->pc & SHADOW_WRITE;
         bool clashes = (writes || wrote) && !a->silent && !both_strong(a, e->who, e->pc);
@@ -173,7 +172,7 @@ static bool visit(const actor *a, region *r, u64 offset, cell *c, bool writes, b
             order_known how = writes ? known_over(a, wrote, e->who, rivals, e->time)
                                      : known_lanes(a, e->who, rivals, e->time);
             u32 who = e->who & WHO_FLIGHT ? e->who : e->who | (u32)first_lane(rivals);
-            if (how != KNOWN) complain(a, r, offset, how, writes, who, e->time, e->pc, wrote);
+            if (how != KNOWN) complain(a, at, how, writes, who, e->time, e->pc, wrote);
         }
         if (record) {
             bool same = e->who == agent && wrote == (writes && strong);
@@ -184,8 +183,7 @@ static bool visit(const actor *a, region *r, u64 offset, cell *c, bool writes, b
             if ((writes && !strong) || !e->lanes) {
                 u32 gone = *link;
                 *link = e->next;
-                e->next = m->access_free;
-                m->access_free = gone;
+                access_drop(m, gone);
                 continue;
             }
         }
@@ -203,24 +201,35 @@ static actor actor_in(const actor *a, const region *r) {
     return here;
 }
 
+/* The next run of an access that ends at `end`. */
+static run next_run(machine *m, region *r, u64 offset, u64 end) {
+    run at = {.in = r, .offset = offset};
+    at.cell = run_at(m, r, offset, end, &at.length);
+    return at;
+}
+
+/* Whether a run without entries of its list needs no look, since the one before it had the same writer. */
+static bool alike(const cell *before, const cell *c) {
+    return c->who == before->who && c->time == before->time && c->pc == before->pc && !c->list &&
+           !before->list;
+}
+
 bool shadow_read(const actor *by, region *r, u64 offset, u32 bytes) {
     if (r->read_only) return false;
     const actor here = actor_in(by, r), *a = &here;
-    bool undefined = false, tracked = true;
+    bool undefined = false;
     cell before = {.who = ~0u};
-    cell *c = NULL;
-    for (u32 i = 0; i < bytes; i++, c++) {
-        if (!i || (offset + i) % PAGE == 0) {
-            c = region_cells(r, offset + i);
-            u8 *flags = flags_of_page(r, offset + i);
-            tracked = r->kind != REGION_BUFFER || *flags & PAGE_TRACKED;
-            if (!tracked) *flags |= PAGE_READ;
-        }
-        bool same = c->who == before.who && c->time == before.time && c->pc == before.pc &&
-                    !c->list && !before.list;
+    run at;
+    for (u64 end = offset + bytes; offset < end; offset += at.length) {
+        at = next_run(a->m, r, offset, end);
+        cell *c = at.cell;
+        u8 *flags = flags_of_page(r, offset);
+        bool tracked = r->kind != REGION_BUFFER || *flags & PAGE_TRACKED;
+        if (!tracked) *flags |= PAGE_READ;
+        bool same = alike(&before, c);
         before = *c;
         undefined |= c->who == WHO_NOBODY ? !r->defined : c->pc & SHADOW_POISON;
-        bool joined = !same && visit(a, r, offset + i, c, false, tracked);
+        bool joined = !same && visit(a, &at, false, tracked);
         if (tracked && !joined) c->list = access_new(a->m, a, 0, c->list);
     }
     return undefined;
@@ -229,21 +238,20 @@ bool shadow_read(const actor *by, region *r, u64 offset, u32 bytes) {
 void shadow_write(const actor *by, region *r, u64 offset, u32 bytes, bool poison) {
     const actor here = actor_in(by, r), *a = &here;
     cell before = {.who = ~0u};
-    cell *c = NULL;
     bool strong = a->pc & SHADOW_ATOMIC;
-    for (u32 i = 0; i < bytes; i++, c++) {
-        if (!i || (offset + i) % PAGE == 0) {
-            c = region_cells(r, offset + i);
-            u8 *flags = flags_of_page(r, offset + i);
-            if (r->kind == REGION_BUFFER && *flags & PAGE_READ && !(*flags & PAGE_TRACKED)) {
-                *flags |= PAGE_TRACKED;
-                a->m->rerun = true;
-            }
+    const u64 begin = offset, end = offset + bytes;
+    run at;
+    for (; offset < end; offset += at.length) {
+        at = next_run(a->m, r, offset, end);
+        cell *c = at.cell;
+        u8 *flags = flags_of_page(r, offset);
+        if (r->kind == REGION_BUFFER && *flags & PAGE_READ && !(*flags & PAGE_TRACKED)) {
+            *flags |= PAGE_TRACKED;
+            a->m->rerun = true;
         }
-        bool same = c->who == before.who && c->time == before.time && c->pc == before.pc &&
-                    !c->list && !before.list;
+        bool same = alike(&before, c);
         before = *c;
-        bool joined = !same && visit(a, r, offset + i, c, true, true);
+        bool joined = !same && visit(a, &at, true, true);
         if (strong && c->who != WHO_NOBODY && !(c->pc & SHADOW_POISON)) {
             if (!joined) c->list = access_new(a->m, a, SHADOW_WRITE, c->list);
             continue;
@@ -252,13 +260,16 @@ void shadow_write(const actor *by, region *r, u64 offset, u32 bytes, bool poison
         c->time = a->time;
         c->pc = a->pc | (poison ? SHADOW_POISON : 0);
     }
+    if (!strong) runs_join(r, begin, end);
 }
 
 void shadow_land(machine *m, region *r, u64 offset, u32 bytes, u32 number, u32 who, u32 time,
                  bool poison) {
     u32 flight = WHO_FLIGHT | number;
-    for (u32 i = 0; i < bytes; i++) {
-        cell *c = region_cells(r, offset + i);
+    run at;
+    for (u64 end = offset + bytes; offset < end; offset += at.length) {
+        at = next_run(m, r, offset, end);
+        cell *c = at.cell;
         if (c->who == flight) {
             c->who = who;
             c->time = time;
@@ -272,10 +283,10 @@ void shadow_land(machine *m, region *r, u64 offset, u32 bytes, u32 number, u32 w
     }
 }
 
-bool shadow_undefined(region *r, u64 offset, u32 bytes) {
+bool shadow_undefined(const region *r, u64 offset, u32 bytes) {
     bool undefined = false;
-    for (u32 i = 0; i < bytes; i++) {
-        const cell *c = region_cells(r, offset + i);
+    for (u64 end = offset + bytes, next; offset < end; offset = next) {
+        const cell *c = run_of(r, offset, &next);
         undefined |= c->who == WHO_NOBODY ? !r->defined : c->pc & SHADOW_POISON;
     }
     return undefined;
