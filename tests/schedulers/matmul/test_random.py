@@ -120,7 +120,7 @@ def test_two_masks_and_one_that_is_asked_for() -> None:
 
 
 def test_what_is_drawn_leaves_registers_for_chunks_of_few_columns() -> None:
-    moved = Beside(loaded=("r",), staged=("y",), out=2, planes=(2,), widest=2)
+    moved = Beside(loaded=("r", "s"), staged=("y",), out=2, planes=(2, 2), widest=2)
     problem = Problem(values={}, alignment={}, target=H200)
     work = Work(m=4096, n=14336, k=4096, operations=24, moved=moved)
 
@@ -129,7 +129,7 @@ def test_what_is_drawn_leaves_registers_for_chunks_of_few_columns() -> None:
         found = (p for p, _ in work.ranked(problem) if (p.tile[:2], p.ping_pong) == (tile, groups))
         return next(found).chunk
 
-    assert (chunk(work), chunk(replace(work, draws=True))) == (32, 16)
+    assert (chunk(work), chunk(replace(work, draws=1))) == (32, 16)
 
 
 def test_other_reshapes_are_left_to_kernels_of_their_own() -> None:

@@ -51,7 +51,7 @@ GROUP_THREADS = WARP_GROUP * WARP
 OTHER_REGISTERS = (48, 64)
 """Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
 
-DRAWING_REGISTERS = 56
+DRAWING_REGISTERS = 40
 """Of a thread besides its sums, and what it holds of a chunk, where that draws random numbers: with
 less ptxas spills, as it draws many at once."""
 

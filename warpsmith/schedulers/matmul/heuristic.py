@@ -51,10 +51,10 @@ __all__ = [
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-DRAW, DRAWING = "philox", 20
-"""What draws a random number, and the operations that it is as: ten rounds of four instructions, of
-which two take two slots, draw two that a thread needs, and three choose and convert each. Bias and
-GELU, of 13 instructions with two of four slots, are as 10. Not timed."""
+DRAW, DRAWING = "philox", 8
+"""What draws a random number, and the operations that it is as: ten rounds of four instructions
+draw for two lanes. So the fastest of 16 timings of three sizes come first, or 3 % behind it (an
+H200, 2026-11-26)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Work:
         odd: whether instructions have an odd number of eight columns, too.
         turned: for each operand, whether it lies along m or n.
         operations: behind the products, for each element of the result.
-        draws: whether these draw random numbers.
+        draws: how many of these draw random numbers.
         moved: how what is beside the operands is loaded and stored.
         products: that share their left operand.
         carried: registers that threads have for each sum besides it, where they carry it over
@@ -88,7 +88,7 @@ class Work:
     odd: bool = True
     turned: tuple[bool, bool] = (False, False)
     operations: int = 0
-    draws: bool = False
+    draws: int = 0
     moved: Beside = ONE_RESULT
     products: int = 1
     carried: int = 0
@@ -147,6 +147,7 @@ class Work:
             groups=self.groups or 1,
             loaded=columns,
             loaders=(ways.across, down),
+            drawn=self.draws * DRAWING / max(self.operations, 1),
         )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
@@ -175,7 +176,7 @@ class Work:
             element=self.element,
             moved=self.moved,
             epilogue=grouped or self.has_epilogue,  # searches take registers, too
-            draws=self.draws,
+            draws=self.draws > 0,
             batches=self.batches,
             products=self.products,
             carried=self.carried,
@@ -223,7 +224,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     assert atom is not None, f"`refusal` admitted {product.output.name}, which no atom computes"
     shape = shape_of(product).swapped if swapped else shape_of(product)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
-    walked, parts = (shape.batches, shape.rows, shape.columns), _carried(fusion, product)
+    walked, parts = (shape.batches, shape.rows, shape.columns), carried_registers(fusion, product)
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
     by_group, behind = product.rows_and_groups, _behind(fusion, product)
@@ -238,7 +239,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         odd=atom.takes(MOST_COLUMNS - STEP),
         turned=turned,
         operations=counted(behind),
-        draws=any(isinstance(op, Pointwise) and op.op == DRAW for op in behind),
+        draws=sum(isinstance(op, Pointwise) and op.op == DRAW for op in behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         carried=parts,
@@ -313,7 +314,7 @@ def counted(operations: Iterable[Operation]) -> int:
     return sum(DRAWING if op.op == DRAW else 1 for op in pointwise)
 
 
-def _carried(fusion: Program, product: Matmul) -> int:
+def carried_registers(fusion: Program, product: Matmul) -> int:
     """As of `Work`."""
     blocks = carried(fusion, product)
     if blocks is None:
