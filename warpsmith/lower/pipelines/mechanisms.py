@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.agents import Agent
 from warpsmith.kernel.clock import AwaitClock
 from warpsmith.kernel.clusters import (
@@ -31,6 +32,10 @@ from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.pipelines.multicast import shared_out
 from warpsmith.lower.pipelines.stages import Statements
 from warpsmith.targets.family import WARP
+
+MOST_TERMS = 8
+"""Copies of a loop whose bytes differ, and are announced together: each announcement for itself
+takes the thread that asks some 50 cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,21 +225,31 @@ def _armed(copies: Statements, barrier: Buffer, stage: Expr) -> Statements:
 
 
 def _total(statements: Statements) -> Expr | None:
-    """Bytes of all copies; None where they differ from iteration to iteration of a loop."""
+    """Bytes of all copies; None where they differ in a loop of many iterations."""
     total: Expr = integers.ZERO
     for statement in statements:
         amount: Expr | None
         if isinstance(statement, For):
-            amount = _total(statement.body)
-            if amount is None or _depends(amount, statement.symbol):
+            amount = _of_all(statement, _total(statement.body))
+            if amount is None:
                 return None
-            amount = integers.mul(amount, statement.extent)
         else:
             assert isinstance(statement, TileCopy)
             parts = 1 if statement.multicast is None else statement.multicast.shares
             amount = integers.mul(statement.bytes, parts)
         total = integers.add(total, amount)
     return total
+
+
+def _of_all(loop: For, each: Expr | None) -> Expr | None:
+    """Bytes of all iterations, of `each` of them."""
+    if each is None or not _depends(each, loop.symbol):
+        return None if each is None else integers.mul(each, loop.extent)
+    count = integers.constant(loop.extent)
+    if count is None or count > MOST_TERMS:
+        return None
+    numbers = map(integers.index, range(count))
+    return integers.add(*(substitute(each, {loop.symbol: number}) for number in numbers))
 
 
 def _depends(expr: Expr, symbol: Symbol) -> bool:
