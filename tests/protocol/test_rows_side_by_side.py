@@ -14,6 +14,7 @@ from tests.protocol.edits import edited, instead
 from warpsmith import knobs
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
+from warpsmith.kernel.elected import CopyIf
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.rings import Expect, TileCopy
 from warpsmith.kernel.traversal import walk
@@ -44,6 +45,14 @@ def test_they_are_announced_once() -> None:
     announced = [s.arrives for s in walk(kernel().body) if isinstance(s, Expect)]
     assert announced
     assert all(announced)
+
+
+def test_copies_of_a_row_are_asked_for_together() -> None:
+    """Of both inputs, under the condition that the row is there."""
+    asked = [s for s in walk(kernel().body) if isinstance(s, CopyIf)]
+    assert asked
+    copies = [[s for s in walk(each.body) if isinstance(s, TileCopy)] for each in asked]
+    assert {len(of_a_row) for of_a_row in copies} == {2}
 
 
 @pytest.mark.parametrize("rows", [4, 5, 31, 32, 33, 61, 200])

@@ -28,7 +28,7 @@ from warpsmith.kernel.rings import (
     FenceProxy,
     TileCopy,
 )
-from warpsmith.kernel.traversal import map_bodies
+from warpsmith.kernel.traversal import map_bodies, replace_symbols
 from warpsmith.lower.pipelines.multicast import shared_out
 from warpsmith.lower.pipelines.stages import Statements
 from warpsmith.targets.family import WARP
@@ -215,6 +215,7 @@ def _on_time(pipeline: Pipeline, verb: Acquire) -> Statements:
 
 def _armed(copies: Statements, barrier: Buffer, stage: Expr) -> Statements:
     """Copies that count at the barrier, with what announces their bytes."""
+    copies = _side_by_side(copies)
     total = _total(copies)
     counted = tuple(
         s for each in copies for s in _counted(each, barrier, stage, announce=total is None)
@@ -222,6 +223,21 @@ def _armed(copies: Statements, barrier: Buffer, stage: Expr) -> Statements:
     if total is not None:
         return (Expect(barrier, stage, total), *counted)
     return (*counted, Expect(barrier, stage, integers.ZERO))
+
+
+def _side_by_side(copies: Statements) -> Statements:
+    """Loops of equal length as one, in which copies of one row have a condition in common."""
+    result: list[Statement] = []
+    for each in copies:
+        last = result[-1] if result else None
+        if isinstance(each, For):
+            if isinstance(last, For) and (last.extent, last.unroll) == (each.extent, each.unroll):
+                own = (replace_symbols(s, {each.symbol: last.symbol}) for s in each.body)
+                each = replace(last, body=(*last.body, *own))
+                result.pop()
+            each = replace(each, body=_side_by_side(each.body))
+        result.append(each)
+    return tuple(result)
 
 
 def _total(statements: Statements) -> Expr | None:
