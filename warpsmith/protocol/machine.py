@@ -221,6 +221,8 @@ class Machine(Ends):
     def _load(self, number: int, actor: ActorState, step: Step) -> None:
         barrier, place = self.barriers[step.barrier], self.places[step.place]
         phase = barrier.current
+        if not step.amount and place.fill is barrier.previous and place.filler == number:
+            return  # a row that is not there, behind the last one of a stage that is full
         if not barrier.previous.over(actor):
             self._late_copy(number, step, barrier)
         self._may_count(number, actor, step.barrier, barrier, "a copy")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.agents import Agent
 from warpsmith.kernel.clock import AwaitClock
 from warpsmith.kernel.clusters import (
@@ -27,10 +28,14 @@ from warpsmith.kernel.rings import (
     FenceProxy,
     TileCopy,
 )
-from warpsmith.kernel.traversal import map_bodies
+from warpsmith.kernel.traversal import map_bodies, replace_symbols
 from warpsmith.lower.pipelines.multicast import shared_out
 from warpsmith.lower.pipelines.stages import Statements
 from warpsmith.targets.family import WARP
+
+MOST_TERMS = 8
+"""Copies of a loop whose bytes differ, and are announced together: each announcement for itself
+takes the thread that asks some 50 cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +215,7 @@ def _on_time(pipeline: Pipeline, verb: Acquire) -> Statements:
 
 def _armed(copies: Statements, barrier: Buffer, stage: Expr) -> Statements:
     """Copies that count at the barrier, with what announces their bytes."""
+    copies = _side_by_side(copies)
     total = _total(copies)
     counted = tuple(
         s for each in copies for s in _counted(each, barrier, stage, announce=total is None)
@@ -219,22 +225,47 @@ def _armed(copies: Statements, barrier: Buffer, stage: Expr) -> Statements:
     return (*counted, Expect(barrier, stage, integers.ZERO))
 
 
+def _side_by_side(copies: Statements) -> Statements:
+    """Loops of equal length as one, in which copies of one row have a condition in common."""
+    result: list[Statement] = []
+    for each in copies:
+        last = result[-1] if result else None
+        if isinstance(each, For):
+            if isinstance(last, For) and (last.extent, last.unroll) == (each.extent, each.unroll):
+                own = (replace_symbols(s, {each.symbol: last.symbol}) for s in each.body)
+                each = replace(last, body=(*last.body, *own))
+                result.pop()
+            each = replace(each, body=_side_by_side(each.body))
+        result.append(each)
+    return tuple(result)
+
+
 def _total(statements: Statements) -> Expr | None:
-    """Bytes of all copies; None where they differ from iteration to iteration of a loop."""
+    """Bytes of all copies; None where they differ in a loop of many iterations."""
     total: Expr = integers.ZERO
     for statement in statements:
         amount: Expr | None
         if isinstance(statement, For):
-            amount = _total(statement.body)
-            if amount is None or _depends(amount, statement.symbol):
+            amount = _of_all(statement, _total(statement.body))
+            if amount is None:
                 return None
-            amount = integers.mul(amount, statement.extent)
         else:
             assert isinstance(statement, TileCopy)
             parts = 1 if statement.multicast is None else statement.multicast.shares
             amount = integers.mul(statement.bytes, parts)
         total = integers.add(total, amount)
     return total
+
+
+def _of_all(loop: For, each: Expr | None) -> Expr | None:
+    """Bytes of all iterations, of `each` of them."""
+    if each is None or not _depends(each, loop.symbol):
+        return None if each is None else integers.mul(each, loop.extent)
+    count = integers.constant(loop.extent)
+    if count is None or count > MOST_TERMS:
+        return None
+    numbers = map(integers.index, range(count))
+    return integers.add(*(substitute(each, {loop.symbol: number}) for number in numbers))
 
 
 def _depends(expr: Expr, symbol: Symbol) -> bool:

@@ -216,6 +216,8 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
             threads = block_x * side
             if threads > (SIDE_THREADS if side > 1 else limits.block_threads) or threads % 128:
                 continue
+            if min(side, kept, cluster) > 1 and len(rows.sums) > 1:
+                continue  # ptxas keeps both rows through the exchange of several sums, and spills
             size = one + (kept - 1) * rows.loaded
             row = Needs(vector, unroll, size + rows.summed, choice.passing, limits)
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
