@@ -69,7 +69,7 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
             _spread(
                 rows, sizes, c, length, vector, cluster, problem, in_shared=in_shared, across=across
             )
-            for c in rows.residents
+            for c in (_waiting_for_nothing(rows) if across else rows.residents)
         )
         return [params for found in each for params in found]
 
@@ -86,6 +86,16 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):
         return ways(NARROW_VECTOR, clusters[-1]) or found
     return found
+
+
+def _waiting_for_nothing(rows: Rows) -> tuple[Choice, ...]:
+    """The ways to have rows across whose begins and ends vectors go.
+
+    A vector of what all rows share is put together of two there, as soon as they are loaded: before
+    the first sum it would be waited for, and takes up to 1.4 times (docs/lessons/odd_rows.md).
+    """
+    late = tuple(c for c in rows.residents if c.reload_weights)
+    return rows.residents if rows.in_pieces else late or rows.residents
 
 
 def is_narrow(vector: int, sizes: Sequence[int]) -> bool:
