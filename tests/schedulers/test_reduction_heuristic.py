@@ -230,7 +230,10 @@ def test_a_row_that_all_rows_share_is_loaded_once_for_two(columns: int) -> None:
     shared, own = times_a_row(), times_a_row(own=True)
     params, splits = chosen_for(shared, 4096)
     assert (params.rows_per_thread, params.block_x * params.block_y, splits) == (2, 128, 1)
-    loops = (s for s in lowered(shared.scheduled(params)).body if isinstance(s, For))
+    kernel = lowered(shared.scheduled(params))
+    assert params.whole
+    assert not any(buffer.name.endswith("_arrivals") for buffer in kernel.parameters)
+    loops = (s for s in kernel.body if isinstance(s, For))
     found = accesses(next(loop for loop in loops if accesses(loop.body)["T0"]).body)
     assert found == {"T0": 2 * params.unroll, "T2": params.unroll}
     assert chosen_for(shared, 512)[0].rows_per_thread == 1

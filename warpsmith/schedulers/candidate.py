@@ -234,7 +234,7 @@ class Candidate:
                 return {
                     reduction_apply.SPLITS: grid_heuristic.splits(self._shared, params, problem)
                 }
-            case ReductionParams() if not params.exact:
+            case ReductionParams() if params.splits:
                 shape = shape_of(self.fusion, self.domains, self.caches)
                 splits = reduction_heuristic.splits(shape, params, problem)
                 return {reduction_apply.SPLITS: splits}

@@ -85,7 +85,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     run = len(shape.run.axes) - shape.run.start
     fusion.divisors |= {(shape.run.extent, params.vector)}
     count = Symbol(SPLITS, low=1)
-    if not params.exact:
+    if params.splits:
         fusion.launch_symbols.append(count)
     fusion.blocks_per_sm = params.blocks_per_sm
     partials: list[TensorView] = []
@@ -110,22 +110,28 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
 def _inner(
     tensor: TensorView, keeps: int, run: int, params: ReductionParams, count: Symbol
 ) -> list[Role]:
-    """`[K grid_x, K block_y, R grid_y, R serial, K unroll, R unroll, R block_x, R vector]`."""
+    """`[K grid_x, K block_y, R grid_y, R serial, K unroll, R unroll, R block_x, R vector]`.
+
+    Rows that are whole have no `R grid_y`.
+    """
     end = len(tensor.loop)
     merge_all(tensor, end - run, end)
     split(tensor, -1, params.vector)
     merge_all(tensor, keeps, len(tensor.loop) - 1)
     split(tensor, keeps, params.block_x)
     split(tensor, keeps, params.unroll)
-    _split_over_blocks(tensor, keeps, count)
-    roles = [Role.splits, Role.serial, Role.unroll, Role.block_x, Role.vector]
+    passes = [Role.serial]
+    if params.splits:
+        _split_over_blocks(tensor, keeps, count)
+        passes = [Role.splits, Role.serial]
+    own = [Role.unroll, Role.block_x, Role.vector]
     if not keeps:
-        return roles
+        return [*passes, *own]
     merge_all(tensor, 0, keeps)
     split(tensor, 0, params.block_y)
     split(tensor, 0, params.rows_per_thread)
-    reorder(tensor, {0: 0, 1: 4, 2: 1})
-    return [Role.grid, Role.block_y, Role.splits, Role.serial, Role.rows_per_thread, *roles[2:]]
+    reorder(tensor, {0: 0, 1: 2 + len(passes), 2: 1})
+    return [Role.grid, Role.block_y, *passes, Role.rows_per_thread, *own]
 
 
 class Block(Protocol):

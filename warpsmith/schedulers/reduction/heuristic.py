@@ -94,6 +94,7 @@ class ReductionParams:
         vectorized: names of the global tensors accessed in vectors.
         ring: stages through which tiles are loaded ahead; 0 where threads load for themselves.
         exact: one pass takes all that is reduced, and nothing is split over blocks.
+        whole: a row is one block's, in as many passes as it takes.
     """
 
     inner: bool
@@ -107,6 +108,12 @@ class ReductionParams:
     vectorized: tuple[str, ...]
     ring: int = 0
     exact: bool = False
+    whole: bool = False
+
+    @property
+    def splits(self) -> bool:
+        """Whether each launch says how many blocks share a result."""
+        return not (self.exact or self.whole)
 
 
 def choose(
@@ -145,12 +152,13 @@ def choose(
             unroll = accesses(vector, sizes)
         narrow = vector * max(sizes, default=4) <= NARROW_BYTES and vectors > LONG_VECTORS
         unroll = unroll if narrow else max(1, unroll // max(1, len(sizes)))
-        if rows_per_thread == 1 and not welford and _share_loads(domains, shape, problem):
+        whole = rows_per_thread == 1 and not welford and _share_loads(domains, shape, problem)
+        if whole:
             block_x = min(SHARED_THREADS, max(32, power_of_two_above(vectors) // 2))
             block_y, unroll, rows_per_thread = SHARED_THREADS // block_x, 2, 2
     else:
         block_x, block_y, unroll = _outer_block(fusion, domains, shape, vector, problem)
-        rows_per_thread = 1
+        rows_per_thread, whole = 1, False
     params = ReductionParams(
         inner=shape.inner,
         vector=vector,
@@ -161,6 +169,7 @@ def choose(
         blocks_per_sm=1,
         splits_first=False,
         vectorized=shape.run.vectorized(problem, vector),
+        whole=whole,
     )
     if ring:
         block_x, block_y, unroll = RING_BLOCK
@@ -269,7 +278,7 @@ def _splits_first(shape: Shape, params: ReductionParams, problem: Problem) -> bo
 
     They then read memory in its order, and combine one row while the next ones are read.
     """
-    several = params.inner and _passes(shape, params, problem) > 1
+    several = params.inner and params.splits and _passes(shape, params, problem) > 1
     most = problem.target.family.limits.grid_axes[1]
     return several and _groups(shape, params, problem) <= most
 
@@ -332,8 +341,7 @@ def splits(shape: Shape, params: ReductionParams, problem: Problem) -> int:
     sms = problem.target.sm_count
     wanted = sms // groups
     if params.inner:
-        several = groups * params.rows_per_thread
-        wanted = MOST_BLOCKS // groups if several < sms * ENOUGH_BLOCKS_PER_SM else 1
+        wanted = MOST_BLOCKS // groups if groups < sms * ENOUGH_BLOCKS_PER_SM else 1
         enough = -(-sms * ENOUGH_BLOCKS_PER_SM // groups)
         wanted = min(wanted, max(enough, passes // _least_passes(shape, params)))
     share = -(-passes // max(1, min(wanted, passes)))
