@@ -375,7 +375,7 @@ def test_a_new_row_count_changes_the_blocks_alone_unless_there_are_few_or_many_b
     assert line(40000, "parameters") == line(60000, "parameters")
     assert "evict_last=False" in line(5000, "parameters")
     assert "evict_last=True" in line(60000, "parameters")
-    assert "grid (2, 1, 1)" in line(3, "launch")
+    assert "grid (3, 1, 1)" in line(3, "launch")
     assert "grid (132, 1, 1)" in line(500, "launch")
 
 

@@ -34,8 +34,7 @@ from warpsmith.lower.pipelines.stages import Statements
 from warpsmith.targets.family import WARP
 
 MOST_TERMS = 8
-"""Copies of a loop whose bytes differ, and are announced together: each announcement for itself
-takes the thread that asks some 50 cycles."""
+"""Copies of a loop that differ in bytes, and are announced together all the same, at most."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from warpsmith.targets.target import Target
 START_US = 3.68
 """Launch, the first rows' way and the end: what no size changes."""
 
-SECOND_US = 2.97
+SECOND_US = 2.73
 """A second kernel, which adds the sums of columns that blocks leave."""
 
 ROLE_US = 1.3
@@ -32,7 +32,7 @@ TURNS_SHARE = 0.78
 """Of the memory's rate, at which rows move: where each block has one, and where blocks go round
 rows, and keep in step."""
 
-EVICT_LAST_TIMES = 1.14
+EVICT_LAST_TIMES = 1.1
 """Times that share beside sums of columns, where what is read is the last that leaves the L2."""
 
 ASKED_SHARE = 1.93
@@ -46,12 +46,15 @@ LATENCY_US = 0.374
 """From an access to the memory until its data is there: of each row that threads load themselves,
 and of the first that is loaded ahead."""
 
-FIRST_SHARE = 2.73
+FIRST_SHARE = 0.671
 """Of what one multiprocessor loads while few do, at which stages are filled for the first time."""
 
 MEETING_US = 0.119
 CLUSTER_US = 0.596
 """A reduction across a block, for each doubling of its warps; and across a cluster, beside that."""
+
+COPY_US = 0.0525
+"""Of each turn, a copy that one of the threads that compute asks for: the others wait for it."""
 
 OPERATION_US = 0.00131
 """An operation on an element of a thread: what nothing of its own block hides."""
@@ -94,21 +97,23 @@ MANY_ELEMENTS of a thread beyond the first so many; and where threads copy rows 
 
 MANY_THREADS, MANY_ELEMENTS = 256, 32
 
-CROWD_LOSS = 0.0693
+CROWD_LOSS = 0.116
 ENOUGH_BYTES = 131072
 """More of the time for each ENOUGH_BYTES of a multiprocessor's rings beyond the first, where rows
 are many."""
 
-CROWD_US = 1.04
+CROWD_US = 0.757
 FEW_BYTES = 65536
 """For the square of the FEW_BYTES of rings beyond the first, where rows are few: all of it is on
 its way before the first row is there."""
 
-SUMS_SHARE = 0.36
+SUMS_SHARE = 0.504
 """Of the L2's rate, at which the sums of blocks are written and read again."""
 
-DOUBLING_US = 0.584
-"""For each doubling of the rows side by side whose sums a block adds at its end."""
+DOUBLING_US = 0.302
+JOINED_SHARE = 0.32
+"""For each doubling of the rows side by side whose sums a block adds at its end; and of what one
+multiprocessor loads while few do, at which it hands over these sums."""
 
 VECTOR_BYTES = 16
 """Of an access, from which on loads saturate memory with few of them on their way."""
@@ -208,7 +213,10 @@ def _turn(work: Work, params: RowParams) -> float:
     """Microseconds from a row's coming to its end: what one block does."""
     meeting = MEETING_US * _doublings(params.block_x / WARP)
     meeting += CLUSTER_US if params.cluster > 1 else 0.0
-    return (work.stages - 1) * meeting + params.elements * OPERATION_US * work.operations
+    alone = params.ring > 0 and not (params.warp_specialize or params.by_threads)
+    copies = params.at_once * work.loaded / work.item if alone else 0.0
+    computed = params.elements * OPERATION_US * work.operations
+    return COPY_US * copies + (work.stages - 1) * meeting + computed
 
 
 def _exposed(work: Work, params: RowParams, target: Target) -> float:
@@ -277,8 +285,10 @@ def _sums(work: Work, params: RowParams, teams: int, target: Target) -> float:
     if not work.summed:
         return 0.0
     left = teams * (params.block_y if params.apart else 1) * work.length * work.summed
-    doublings = 0.0 if params.apart else _doublings(params.block_y)
-    return SECOND_US + DOUBLING_US * doublings + 2 * left / (SUMS_SHARE * target.rates.l2)
+    joined = 1 if params.apart else params.block_y
+    handed = (joined - 1) * params.blocks_per_sm * work.length / params.cluster * work.summed
+    adding = DOUBLING_US * _doublings(joined) + handed / (JOINED_SHARE * target.rates.sm_load)
+    return SECOND_US + adding + 2 * left / (SUMS_SHARE * target.rates.l2)
 
 
 def _doublings(count: float) -> float:
