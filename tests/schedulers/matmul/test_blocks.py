@@ -62,7 +62,8 @@ def test_tiles_that_blocks_go_round(
 
 def test_a_tile_that_groups_multiply_in_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 200 rows the second pass of the second group has 8; k has three steps of two stages."""
-    with_params(monkeypatch, tile=(256, 128, 128), stages=2, chunk=32, store_stages=2, blocks=1)
+    shape = {"passes": 2, "stages": 2, "chunk": 32, "store_stages": 2, "blocks": 1}
+    with_params(monkeypatch, tile=(256, 128, 128), **shape)
     given, _ = operands(200, 72, 336, "blocks")
     with knobs.scope(device="sim"):
         compiled = program("blocks", dtype=DataType.Half).lower(*given).compile()
