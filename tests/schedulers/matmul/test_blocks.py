@@ -17,6 +17,7 @@ from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import walk
 from warpsmith.schedulers.matmul import applicability, heuristic
+from warpsmith.schedulers.matmul.apply import SCALE_STAGES
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
@@ -59,6 +60,17 @@ def test_tiles_that_blocks_go_round(
     assert verification.verdict == "clean", str(verification)
 
 
+def test_a_tile_that_groups_multiply_in_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 200 rows the second pass of the second group has 8; k has three steps of two stages."""
+    shape = {"passes": 2, "stages": 2, "chunk": 32, "store_stages": 2, "blocks": 1}
+    with_params(monkeypatch, tile=(256, 128, 128), **shape)
+    given, _ = operands(200, 72, 336, "blocks")
+    with knobs.scope(device="sim"):
+        compiled = program("blocks", dtype=DataType.Half).lower(*given).compile()
+        assert compiled.verify(schedules=1).verdict == "clean"
+    assert "cooperative, 2 warp groups" in compiled.explain()
+
+
 def test_what_is_beside_a_scaled_product_comes_in_chunks() -> None:
     """A residual and a bias come ahead; scales the threads load."""
     given, scaled = operands(136, 144, 256, "blocks")
@@ -98,7 +110,7 @@ def fusion_of(share: int = 128) -> FusionDefinition:
 
 
 def test_scales_come_ahead_and_sums_stay_in_registers() -> None:
-    """A turn loads the next one's scales before it multiplies; adding up asks for no place."""
+    """A turn loads the next one's scales beside its products; adding up asks for no place."""
     candidate = select(fusion_of().fusion, H200)
     values = {"T0_size0": 512, "T0_size1": 1024, "T1_size0": 512, "T1_size1": 1024}
     values |= {"T2_size0": 512, "T2_size1": 8, "T3_size0": 4, "T3_size1": 8}
@@ -115,9 +127,10 @@ def test_scales_come_ahead_and_sums_stay_in_registers() -> None:
     first = next(n for n, s in enumerate(inside) if isinstance(s, Multiply))
     loads = [n for n, s in enumerate(inside) if isinstance(s, Store) and _loads(s, {"T2", "T3"})]
     assert len(loads) >= 2
-    assert max(loads) < first
+    added = next(n for n, s in enumerate(inside) if isinstance(s, Accumulate))
+    assert first < min(loads) < max(loads) < added
     rows = [inside[n].buffer for n in loads if _loads(inside[n], {"T2"})]
-    assert {int(buffer.size.value) for buffer in rows} == {4}  # two rows of a thread, two stages
+    assert {int(buffer.size.value) for buffer in rows} == {2 * SCALE_STAGES}  # of two rows
     held = [s for s in inside if isinstance(s, If) and any(map(_adds, walk(s.body)))]
     assert not held
 

@@ -31,7 +31,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.blocks import Carried, carried
 from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups, fragments
-from warpsmith.schedulers.matmul.heuristic import products_of
+from warpsmith.schedulers.matmul.heuristic import carried_registers, products_of
 from warpsmith.schedulers.matmul.joins import Join, share_out, shared
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Held
@@ -40,6 +40,9 @@ from warpsmith.schedulers.matmul.shape import Shape, is_turned, places_of, shape
 from warpsmith.targets.atoms import ROWS, WGMMA
 
 SWIZZLE = 128
+
+SCALE_STAGES = 4
+"""Steps of k of which threads hold scales, where these are few: all columns of a tile share one."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> None:
@@ -101,7 +104,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     if others:  # in one loop over k
         inline_at(product.output, params.outer + 1, selected_tensors=[product.a])
     if blocks is not None:
-        _carry(blocks, parts[0], params)
+        few = carried_registers(fusion, product) == 1
+        _carry(blocks, parts[0], params, SCALE_STAGES if few else 2)
     for join in joins:
         join.lay(params)
         if params.ping_pong > 1:
@@ -229,8 +233,12 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     return parts
 
 
-def _carry(blocks: Carried, parts: TensorView, params: MatmulParams) -> None:
-    """Threads scale each block's product where they have it, and add it to what they carry."""
+def _carry(blocks: Carried, parts: TensorView, params: MatmulParams, stages: int) -> None:
+    """Threads scale each block's product where they have it, and add it to what they carry.
+
+    Args:
+        stages: of scales, which threads load ahead.
+    """
     at, sums, fusion = params.outer, blocks.sums, Fusion.of(blocks.sums)
     for tensor in (sums, *blocks.loads, *blocks.scaled):
         reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
@@ -241,4 +249,4 @@ def _carry(blocks: Carried, parts: TensorView, params: MatmulParams) -> None:
     inline_at(sums, len(sums.loop), selected_tensors=blocks.scaled)
     for load in blocks.loads:
         if any(source.is_input for source in fusion.producers(load)):
-            circular_buffer(load, 2)
+            circular_buffer(load, stages)

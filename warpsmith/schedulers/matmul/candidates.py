@@ -44,6 +44,10 @@ LARGE = tuple((3 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP
 HIGH = tuple((4 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 """Those of two warp groups that have twice 64 rows each."""
 
+CARRYING = ((4 * ROWS, MOST_COLUMNS // 2),)
+"""Of these those that may carry sums: a step brings as much for as many products as with 128 x 256,
+of which registers do not hold twice the sums."""
+
 TURNS = (2, 3)
 """Warp groups that may take turns, with a tile each of `TILES` or `SMALL`."""
 
@@ -157,7 +161,8 @@ def candidates(
     plain = products == 1 and not (held or carried)
     turned_out = swapped and bool(moved.staged)
     all_tiles = held or turned_out or not swapped
-    wide = [(0, *tile, 1) for tile in (*TILES, *SMALL, *LARGE)] if all_tiles else []
+    tiles = (*TILES, *SMALL, *LARGE, *(CARRYING if carried else ()))
+    wide = [(0, *tile, 1) for tile in tiles] if all_tiles else []
     heights = (ROWS, 2 * ROWS) if few else ()
     deep = [lines for lines in LINES if not held or lines * DEPTH_BYTES <= COMPUTED_BYTES]
     narrow = [(0, rows, few, lines) for lines in deep for rows in heights]
@@ -172,9 +177,8 @@ def candidates(
     passes = _passes(turns, rows)
     groups = np.where(turns, turns, rows // (ROWS * passes))
     threads = GROUP_THREADS * np.where(turns, 1, groups)
-    left = _of_each(_registers, limits, groups) - rows * products * columns // threads * (
-        1 + carried
-    )
+    sums = rows * products * columns // threads
+    left = _of_each(_registers, limits, groups) - sums - carried * sums // passes
     fits = (columns % STORED == 0) | (columns == few) | (plain and odd)
     fits &= (products * columns <= MOST_COLUMNS) & ((splits == 1) | (products == 1))
     fits &= columns // 2 + INSTRUCTION_REGISTERS <= _of_each(_start, limits, groups)
