@@ -137,7 +137,7 @@ def test_a_race_in_edited_cuda_is_found(tmp_path: Path) -> None:
     [
         ("+ 1.0f", "+ (block_x == 3 ? 1.01f : 1.0f)", "output 0", "8 of 360 elements differ"),
         ("ws_above((", "block_x == 3 || ws_above((", "output 1", "got True, expected False"),
-        ("ws_store(T1 +", "if (block_x != 3) ws_store(T1 +", "output 0", "got nan"),
+        ("ws_store_by_pairs(T1 +", "if (grid_x) ws_store_by_pairs(T1 +", "output 0", "got nan"),
     ],
 )
 def test_a_wrong_result_in_edited_cuda_is_found(

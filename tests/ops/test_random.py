@@ -176,11 +176,10 @@ def test_a_printed_definition_draws_the_same() -> None:
     with FusionDefinition() as first:
         first.add_output(program(first))
     with FusionDefinition() as fd:
-        names: dict[str, Any] = {"fd": fd, "DataType": DataType}
+        names: dict[str, Any] = {"DataType": DataType, "FusionDefinition": FusionDefinition}
         text = str(first)
         exec(text, names)
-        function = next(v for k, v in names.items() if callable(v) and k not in ("fd", "DataType"))
-        function(fd)
+        names["nvfuser_fusion"](fd)
     (again,) = evaluate(fd.fusion, [])
     np.testing.assert_array_equal(again, evaluate(first.fusion, [])[0])
     assert "philox" in text

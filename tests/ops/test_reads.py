@@ -206,7 +206,7 @@ def test_printed_programs_read_the_same() -> None:
     x, _ = given(DataType.Float)
     for function, _ in BY_SIZES.values():
         first = defined(function, x)
-        names: dict[str, Any] = {"DataType": DataType}
+        names: dict[str, Any] = {"DataType": DataType, "FusionDefinition": FusionDefinition}
         exec(repr(first), names)
         with FusionDefinition() as second:
             names["nvfuser_fusion"](second)

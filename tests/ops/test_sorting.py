@@ -190,7 +190,7 @@ def test_printed_programs_write_the_same(name: str) -> None:
     function, _, arrays = WRITES[name]
     first = defined(function, *arrays)
     names: dict[str, Any] = {}
-    exec(f"from warpsmith import CarryRule, DataType\n{first!r}", names)
+    exec(f"from warpsmith import CarryRule, DataType, FusionDefinition\n{first!r}", names)
     with FusionDefinition() as second:
         names["nvfuser_fusion"](second)
     with scope(device="reference"):
