@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 import warpsmith
-from tests.support.launching import check_automatic
+from tests.support.launching import check_automatic, check_scheduled
 from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Reduction
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.reductions import WelfordStep
 from warpsmith.kernel.traversal import walk
+from warpsmith.schedule.transforms import split
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
@@ -92,3 +94,17 @@ def test_rows_with_an_infinite_number_have_no_variance(columns: int) -> None:
         found = np.asarray(warpsmith.fuse(lambda x: ops.var(x, [1]))(x))
     assert np.isnan(found[:-1]).all()
     assert np.isposinf(found[-1])
+
+
+@pytest.mark.parametrize("number", [1, 4, 7, 13])
+def test_lanes_past_the_end_are_left_out(number: int) -> None:
+    """Also where what stands in them, and every value, is far from zero."""
+    p = Program()
+    mean, m2, _ = p.welford(p.op("neg", p.input(DataType.Float, (number,))), [0])
+    p.output(p.copy(mean), p.copy(m2))
+    draft = p.fusion.draft()
+    (step,) = (op for op in draft.operations if isinstance(op, Reduction))
+    split(step.outputs[0], 0, 4)
+    data = np.random.default_rng(2).normal(1e3, 1, number).astype(np.float32)
+    kernel = check_scheduled(draft, p.fusion, {"T0": data}, terms=64)
+    assert [len(s.inside) for s in steps(kernel.body)] == [0 if number == 4 else 4]

@@ -70,7 +70,12 @@ class ReductionText:
         elif step.joined:
             places = (value.place(b, step.index) for b in (step.mean, step.m2))
             count = value.place(step.count, step.count_index)
-            lines.append(f"ws_welford_join(x, {', '.join(places)}, {count});")
+            triple = f"{', '.join(places)}, {count}"
+            if step.inside:
+                lines.append(
+                    f"const bool inside[{width}] = {{{', '.join(map(value, step.inside))}}};"
+                )
+            lines.append(f"ws_welford_join(x, {'inside, ' if step.inside else ''}{triple});")
         else:
             lines += self._welford_lanes(step, kind)
         return block(lines)

@@ -65,11 +65,11 @@ class WelfordStep(Statement):
     """Add values to running (mean, m2, count), at the cost of one reciprocal for all of them.
 
     Either each value has a mean and m2 of its own, at `index + k`, and all share the count at
-    `count_index`; or, when `joined`, all values go to the one triple at `index`. Steps of one
-    `batch` share a reciprocal too.
+    `count_index`; or, when `joined`, all values go to the one triple at `index`: those `inside`,
+    where it says which. Steps of one `batch` share a reciprocal too.
     """
 
-    words = "welford {mean} += {values}{batch:, %}"
+    words = "welford {mean} += {values}{inside: where %}{batch:, %}"
 
     mean: Buffer = field(metadata=updates("index", "triples"))
     m2: Buffer = field(metadata=updates("index", "triples"))
@@ -78,6 +78,7 @@ class WelfordStep(Statement):
     count_index: Expr = field(metadata=expression())
     values: tuple[Expr, ...] = field(metadata=expression())
     joined: bool = field(default=False, metadata=plain())
+    inside: tuple[Expr, ...] = field(default=(), metadata=expression())
     batch: WelfordBatch | None = field(default=None, metadata=nested())
 
     @property

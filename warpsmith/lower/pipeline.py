@@ -35,6 +35,7 @@ from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, c
 from warpsmith.lower.passes.batch_levels import batch_levels
 from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
+from warpsmith.lower.passes.compare_lanes import compare_lanes
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
@@ -45,6 +46,7 @@ from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.keep_turns import keep_turns
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
+from warpsmith.lower.passes.load_anyway import load_anyway
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.mask_last_pass import mask_last_pass
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
@@ -147,6 +149,8 @@ PASSES = (
     _always(mask_last_pass, "after barriers, which no copied loop may hold"),
     _always(peel_ends, "after barriers, which no copied loop may hold"),
     _always(split_full_passes, "after barriers, which no copied loop may hold"),
+    _always(load_anyway, "where splitting left loads under predicates"),
+    _always(compare_lanes, "once nothing asks any more which comparisons are of begins and ends"),
     _always(batch_welford, "where splitting left steps without predicates"),
     _always(
         batch_levels, "where splitting left steps without predicates, as few of them as there are"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry, simple
@@ -98,10 +100,12 @@ class Reductions:
         ]
         accesses = [self._buffers.access(operation, at) for at in opened]
         predicates = [self._predicates.predicate(a, operation, always=True) for a in accesses]
-        steps: list[Statement] = []
-        if len(set(predicates)) != 1:
+        joined = width > 1 and output.loop[-1].is_reduction
+        alike, own = _by_lanes(predicates)
+        apart = any(own)
+        if apart and not joined:
             raise ScheduleError(
-                f"the last loop of {output.name} runs past the end of the reduced dimension",
+                f"the last loop of {output.name} runs past the end of a dimension that it keeps",
                 code="WS0272",
                 remedy="make the innermost loop divide the extent",
             )
@@ -112,10 +116,17 @@ class Reductions:
             self._buffers.own(accesses[0], mean),
             self._buffers.own(accesses[0], count),
             tuple(self._buffers.read(access, operation.source) for access in accesses),
-            joined=width > 1 and output.loop[-1].is_reduction,
+            joined=joined,
+            inside=tuple(integers.conjunction(*lane) for lane in own) if apart else (),
         )
-        steps += [step] if predicates[0] == integers.TRUE else [If(predicates[0], (step,))]
-        return steps
+        return [step] if alike == integers.TRUE else [If(alike, (step,))]
+
+
+def _by_lanes(predicates: Sequence[Expr]) -> tuple[Expr, list[list[Expr]]]:
+    """What all lanes ask alike, and what each asks of its own place."""
+    asked = [integers.conjuncts(predicate) for predicate in predicates]
+    alike = [each for each in asked[0] if all(each in lane for lane in asked)]
+    return integers.conjunction(*alike), [[c for c in lane if c not in alike] for lane in asked]
 
 
 def _carry(operation: Reduction | Matmul) -> Carry:

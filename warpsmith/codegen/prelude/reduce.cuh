@@ -79,6 +79,26 @@ __device__ __forceinline__ void ws_welford_join(const T (&x)[N], T& mean, T& m2,
     count += (T)N;
     ws_welford_close(shift, sum, squares, ws_reciprocal_of_count(count), mean, m2);
 }
+// The values inside alone.
+template <int N, class T>
+__device__ __forceinline__ void ws_welford_join(
+    const T (&x)[N], const bool (&inside)[N], T& mean, T& m2, T& count) {
+    T more = (T)0, sum = (T)0, squares = (T)0;
+    if (count == (T)0) {
+        #pragma unroll
+        for (int k = 0; k < N; ++k) if (inside[k]) { more += (T)1; sum += x[k]; }
+        mean = more == (T)0 ? (T)0 : sum * ws_reciprocal_of_count(more);
+    }
+    const T shift = mean;
+    more = sum = (T)0;
+    #pragma unroll
+    for (int k = 0; k < N; ++k) {
+        if (inside[k]) { more += (T)1; ws_welford_collect(x[k], shift, sum, squares); }
+    }
+    count += more;
+    const T weight = count == (T)0 ? (T)0 : ws_reciprocal_of_count(count);
+    ws_welford_close(shift, sum, squares, weight, mean, m2);
+}
 
 //@ reduce_ops: minimum_maximum, welford
 template <class T> struct ws_range;

@@ -106,10 +106,12 @@ def _batch_unrolled(loop: For, names: _Names, begun: frozenset[str]) -> list[Sta
 
 
 def _is_same_triple(step: WelfordStep, loop: For) -> bool:
-    """Whether the loop has several steps that add to the same triples, in no batch yet."""
+    """Whether the loop has several steps that add to the same triples, all values of each, in no
+    batch yet.
+    """
     used = (node for expr in (step.index, step.count_index) for node in expr.walk())
     several = (integers.constant(loop.extent) or 0) > 1
-    return several and step.batch is None and loop.symbol not in used
+    return several and step.batch is None and not step.inside and loop.symbol not in used
 
 
 def _new_batch(step: WelfordStep, loop: For, names: _Names) -> WelfordBatch:

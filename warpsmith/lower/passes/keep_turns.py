@@ -24,7 +24,8 @@ from warpsmith.kernel.nodes import (
     Store,
 )
 from warpsmith.kernel.reductions import Reduce
-from warpsmith.kernel.traversal import children, expressions, replace_symbols, walk
+from warpsmith.kernel.traversal import children, expressions, replace_symbols, rewritten, walk
+from warpsmith.lower.passes.load_anyway import anyway, is_load
 from warpsmith.lower.passes.split_full_passes import without
 
 
@@ -33,7 +34,9 @@ def keep_turns(kernel: Kernel) -> Kernel:
     turns in shared memory, as many as there is room for (`Kernel.kept_turns`), and the last one in
     registers. Those between are read again, the last first: the L2 has these.
 
-    All turns but the last one are whole, so that no index of theirs runs past the end.
+    All turns but the last one are whole, so that no index of theirs runs past the end. Where a
+    thread has nothing to load after all, it loads the first elements of the input, which nobody
+    uses: loads under predicates would wait for one another.
 
     Before::
 
@@ -61,9 +64,9 @@ def keep_turns(kernel: Kernel) -> Kernel:
     body: list[Statement] = []
     for statement in kernel.body:
         if statement is before:
-            body += turns.first()
+            body += rewritten(tuple(turns.first()), anyway)
         elif statement is after:
-            body += turns.again()
+            body += rewritten(tuple(turns.again()), anyway)
         else:
             body.append(statement)
     shared = (*kernel.shared, *turns.kept.values())
@@ -121,9 +124,7 @@ def _loads(turn: For) -> Iterator[_Load]:
             continue
         (inner, *more) = loop.body
         (inner, *others) = children(inner) if isinstance(inner, If) else (inner,)
-        if more or others or not isinstance(inner, CopyVector):
-            continue
-        if inner.source.memory is MemoryType.global_ and inner.target.memory is MemoryType.local:
+        if not more and not others and isinstance(inner, CopyVector) and is_load(inner):
             yield _Load(loop, inner)
 
 

@@ -33,7 +33,7 @@ def peel_ends(kernel: Kernel) -> Kernel:
         unrolled for r < 2: for j < 8: if (512 + 256*r + 8*t + j < n + h) ..
     """
     asked = (s.condition for s in walk(kernel.body) if isinstance(s, If))
-    if not any(_is_begin(c) for condition in asked for c in integers.conjuncts(condition)):
+    if not any(is_begin(c) for condition in asked for c in integers.conjuncts(condition)):
         return kernel
     sizes: dict[Expr, Expr] = {expr: Const(least) for expr, least in kernel.least}
 
@@ -49,7 +49,7 @@ def _peeled(loop: For, sizes: Mapping[Expr, Expr]) -> Iterable[Statement]:
         return (loop,)
     inside = [s for s in walk(loop.body) if isinstance(s, If)]
     conditions = [c for s in inside for c in integers.conjuncts(s.condition)]
-    begins = [c for c in dict.fromkeys(conditions) if _is_begin(c)]
+    begins = [c for c in dict.fromkeys(conditions) if is_begin(c)]
     if any(s.collective for s in walk(loop.body)) or not begins:
         return (loop,)
     if not all(_holds(c, loop.symbol, 1, passes - 1, sizes) for c in begins):
@@ -94,7 +94,7 @@ def _compares(condition: Expr) -> bool:
     )
 
 
-def _is_begin(condition: Expr) -> bool:
+def is_begin(condition: Expr) -> bool:
     """Whether it asks if a row has begun: what stands before it is below a place."""
     if not (_compares(condition) and isinstance(condition, Apply)):
         return False
