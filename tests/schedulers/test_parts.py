@@ -118,6 +118,7 @@ def test_loads_of_several_inputs_have_no_predicates_but_in_the_last_pass(
         (batch_norm, 14, "bfloat16", "inner_persistent"),
         (batch_norm, 14, "float", "inner_persistent"),
         (batch_norm, 10, "bfloat16", "parts"),
+        (batch_norm, 79, "bfloat16", "inner_grid"),
         (group_norm, 19, "bfloat16", "parts"),
         (group_norm, 10, "bfloat16", "inner_persistent"),
     ],

@@ -19,7 +19,8 @@ from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.planner.summed_again import walk_sums_together
-from warpsmith.schedulers.candidate import ROW_SCHEDULERS, Refusals
+from warpsmith.schedulers.candidate import Refusals
+from warpsmith.schedulers.kept import ROW_SCHEDULERS
 from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through

@@ -11,8 +11,13 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers import kept
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.counts import divides_sums, multiply_by_reciprocals
+from warpsmith.schedulers.inner_grid import applicability as rows_grid_can
+from warpsmith.schedulers.inner_grid import apply as rows_grid_apply
+from warpsmith.schedulers.inner_grid.shapes import InnerGridParams
+from warpsmith.schedulers.kept import ROW_SCHEDULERS
 from warpsmith.schedulers.matmul import applicability as matmul_can
 from warpsmith.schedulers.matmul import apply as matmul_apply
 from warpsmith.schedulers.matmul import heuristic as matmul_heuristic
@@ -25,13 +30,10 @@ from warpsmith.schedulers.matmul_by_threads import heuristic as threads_heuristi
 from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
 from warpsmith.schedulers.outer_grid import applicability as grid_can
 from warpsmith.schedulers.outer_grid import apply as grid_apply
-from warpsmith.schedulers.outer_grid import heuristic as grid_heuristic
 from warpsmith.schedulers.outer_grid.shapes import OuterGridParams
 from warpsmith.schedulers.outer_persistent import apply as columns_apply
-from warpsmith.schedulers.outer_persistent import heuristic as columns_heuristic
 from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
 from warpsmith.schedulers.parts import apply as parts_apply
-from warpsmith.schedulers.parts import heuristic as parts_heuristic
 from warpsmith.schedulers.parts import levels as parts_can
 from warpsmith.schedulers.parts.shapes import PartsParams
 from warpsmith.schedulers.pointwise import applicability as pointwise_can
@@ -65,6 +67,7 @@ Params = (
     | ReductionParams
     | RowParams
     | ColumnParams
+    | InnerGridParams
     | PartsParams
     | MatmulParams
     | MatmulByThreadsParams
@@ -72,7 +75,9 @@ Params = (
 )
 
 
-VECTORS = PointwiseParams | ReductionParams | RowParams | ColumnParams | PartsParams
+VECTORS = (
+    PointwiseParams | ReductionParams | RowParams | ColumnParams | InnerGridParams | PartsParams
+)
 """Parameters of schedules whose innermost loop is a vector of one width."""
 
 
@@ -92,6 +97,7 @@ SCHEDULERS = (
     ("reduction", _anywhere(reduction_can.refusal)),
     ("parts", _anywhere(parts_can.refusal)),
     ("inner_persistent", _anywhere(rows_can.refusal)),
+    ("inner_grid", _anywhere(rows_grid_can.refusal)),
     ("outer_persistent", _anywhere(rows_can.columns_refusal)),
     ("outer_grid", _anywhere(grid_can.refusal)),
     ("inner_outer", _anywhere(row_columns.refusal)),
@@ -101,9 +107,6 @@ SCHEDULERS = (
 )
 """Schedulers in the order in which they are asked: (name, refusal)."""
 
-
-ROW_SCHEDULERS = ("inner_persistent", "inner_outer")
-"""Those whose kernels may have a role that loads rows."""
 
 PERSISTENT = (*ROW_SCHEDULERS, "outer_persistent", "parts")
 """Those that keep in registers what they reduce."""
@@ -115,6 +118,7 @@ NO_RING = {
     "scan": "a scan waits for what comes before, and loads when it has it",
     "outer_persistent": "a block has its columns once, and its threads load them at once",
     "outer_grid": "what a block has loaded it keeps",
+    "inner_grid": "what a block has loaded it keeps",
     "parts": "a block has its rows once, and its threads load them at once",
 }
 """By name, why kernels of a scheduler load nothing ahead; empty where theirs do in any case."""
@@ -137,15 +141,8 @@ class Candidate:
 
     def unsupported_sizes(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call, whose sizes it sees here; empty where it can."""
-        if self.scheduler in ROW_SCHEDULERS:
-            return row_strategy.unsupported_sizes(self._rows, problem)
-        if self.scheduler == "outer_persistent":
-            grid = "outer_grid" not in dict(self.refusals)
-            return columns_heuristic.unsupported_sizes(self._columns, problem, grid=grid)
-        if self.scheduler == "outer_grid":
-            return grid_heuristic.unsupported_sizes(self._shared, problem)
-        if self.scheduler == "parts":
-            return parts_heuristic.unsupported_sizes(self._parts, problem)
+        if self.scheduler in kept.VIEWS:
+            return kept.unsupported_sizes(self._rows, dict(self.refusals), problem)
         if self.scheduler == "matmul":
             return matmul_heuristic.unsupported_sizes(self.fusion, problem)
         return ""
@@ -174,19 +171,8 @@ class Candidate:
 
     @cached_property
     def _rows(self) -> Rows:
-        return Rows(self.fusion, self.domains, self.caches, self.residents)
-
-    @cached_property
-    def _columns(self) -> columns_heuristic.Columns:
-        return columns_heuristic.Columns(self.fusion, self.domains, self.caches, self.residents)
-
-    @cached_property
-    def _shared(self) -> grid_heuristic.Shared:
-        return grid_heuristic.Shared(self.fusion, self.domains, self.caches)
-
-    @cached_property
-    def _parts(self) -> parts_heuristic.Parts:
-        return parts_heuristic.Parts(self.fusion, self.domains, self.caches, self.residents)
+        view = kept.VIEWS[self.scheduler]
+        return view(self.fusion, self.domains, self.caches, self.residents)
 
     def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
         """The schedule's parameters, and the values of its launch symbols."""
@@ -207,14 +193,8 @@ class Candidate:
             return matmul_heuristic.choose(self.fusion, problem)
         if self.scheduler == "matmul_by_threads":
             return threads_heuristic.choose(self.fusion, self.domains, self.caches, problem)
-        if self.scheduler in ROW_SCHEDULERS:
-            return row_strategy.choose(self._rows, problem)
-        if self.scheduler == "outer_persistent":
-            return columns_heuristic.choose(self._columns, problem)
-        if self.scheduler == "outer_grid":
-            return grid_heuristic.choose(self._shared, problem)
-        if self.scheduler == "parts":
-            return parts_heuristic.choose(self._parts, problem)
+        if self.scheduler in kept.VIEWS:
+            return kept.choose(self._rows, problem)
         if self.scheduler == "scan":
             return scan_heuristic.choose(self.fusion, self.domains, self.caches, problem)
         return reduction_heuristic.choose(self.fusion, self.domains, self.caches, problem)
@@ -230,10 +210,9 @@ class Candidate:
             case RowParams() if params.warp_specialize and not self.decides:
                 blocks = row_strategy.blocks(self._rows, params, problem)
                 return {row_columns.BLOCKS: blocks}
-            case OuterGridParams():
-                return {
-                    reduction_apply.SPLITS: grid_heuristic.splits(self._shared, params, problem)
-                }
+            case OuterGridParams() | InnerGridParams():
+                splits = kept.splits(self._rows, params, problem)
+                return {reduction_apply.SPLITS: splits} if splits else {}
             case ReductionParams() if params.splits:
                 shape = shape_of(self.fusion, self.domains, self.caches)
                 splits = reduction_heuristic.splits(shape, params, problem)
@@ -328,6 +307,8 @@ class Candidate:
             columns_apply.apply(fusion, caches, params)
         elif isinstance(params, OuterGridParams):
             grid_apply.apply(fusion, caches, params)
+        elif isinstance(params, InnerGridParams):
+            rows_grid_apply.apply(fusion, caches, params)
         elif isinstance(params, PartsParams):
             parts_apply.apply(fusion, caches, params)
         elif isinstance(params, RowParams):

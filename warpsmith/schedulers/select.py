@@ -81,7 +81,7 @@ def _prepared(fusion: Fusion, scheduler: str) -> tuple[Fusion, tuple[Cached, ...
     if scheduler == "matmul":
         by_blocks(draft)
     caches = add_caches(draft)
-    if scheduler in ("reduction", "outer_grid"):
+    if scheduler in ("reduction", "outer_grid", "inner_grid"):
         caches = recompute_after(draft, caches)
     if scheduler == "matmul_by_threads":
         caches = keep_apart(draft, caches)

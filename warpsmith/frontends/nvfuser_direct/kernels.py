@@ -29,6 +29,7 @@ _SCHEDULERS = {
     "inner_persistent": SchedulerType.inner_persistent,
     "outer_persistent": SchedulerType.outer_persistent,
     "outer_grid": SchedulerType.outer_persistent,
+    "inner_grid": SchedulerType.inner_persistent,
     "inner_outer": SchedulerType.inner_outer_persistent,
     "matmul": SchedulerType.matmul,
     "matmul_by_threads": SchedulerType.matmul,

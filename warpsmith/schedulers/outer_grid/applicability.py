@@ -10,8 +10,11 @@ from warpsmith.schedulers.rows.applicability import columns_refusal
 
 def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can. Its blocks meet once."""
-    if reason := columns_refusal(fusion):
-        return reason
+    return columns_refusal(fusion) or meets_twice(fusion)
+
+
+def meets_twice(fusion: Program) -> str:
+    """Which reduction needs another one, so that blocks would meet twice; empty where none does."""
     after = after_reduction(fusion)
     for tensor in reductions(fusion):
         assert tensor.definition is not None

@@ -1,11 +1,15 @@
-"""Schedule columns that the blocks of a grid keep."""
+"""Schedule columns that the blocks of a grid keep by their parameters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import map_of
+from warpsmith.ir.mapping import Group, map_of
 from warpsmith.ir.scalar import Apply, Symbol
+from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -28,6 +32,17 @@ TURN, INSIDE = 2, 3
 """Loops around the turns of a block, and around what a thread has in one."""
 
 
+class Turns(Protocol):
+    """How many blocks there are, what they keep, and what they access in vectors."""
+
+    @property
+    def blocks_per_sm(self) -> int: ...
+    @property
+    def kept(self) -> int: ...
+    @property
+    def vectorized(self) -> tuple[str, ...]: ...
+
+
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGridParams) -> None:
     """Loops of every tensor that walks columns, K kept and R reduced:
 
@@ -41,21 +56,41 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGridParams) -
     order = {domains.group(axis): place for place, axis in enumerate(columns.axes)}
     run = len(columns.run.axes) - columns.run.start
     fusion.divisors |= {(columns.run.extent, params.vector)}
-    fusion.blocks_per_sm = params.blocks_per_sm
-    fusion.kept_turns = params.kept
+
     count = Symbol(SPLITS, low=1)
     fusion.launch_symbols.append(count)
-    partials = []
-    for tensor in reductions(fusion):
-        keeps = order_loops(tensor, domains, order)
+
+    def divide(tensor: TensorView, keeps: int) -> TensorView:
         roles = split_columns(tensor, keeps, run, params, count)
         for position, role in enumerate(roles):
             parallelize(tensor, position, PARALLEL[role])
-        partials.append(rfactor(tensor, [TURN, INSIDE])[0])
-    reference = partials[0]
+        return rfactor(tensor, [TURN, INSIDE])[0]
+
+    reference = in_turns(fusion, caches, params, order, divide)
     blocks = map_of(fusion).extent_of(reference.loop[0])
     if params.even and isinstance(blocks, Apply) and blocks.op == "ceildiv":
         fusion.divisors |= {(blocks.args[0], params.block_x)}
+
+
+def in_turns(
+    fusion: Fusion,
+    caches: tuple[Cached, ...],
+    params: Turns,
+    order: Mapping[Group, int],
+    divide: Callable[[TensorView, int], TensorView],
+) -> TensorView:
+    """Lay loops on all tensors; returns the first reduction of a thread.
+
+    Args:
+        order: the place in memory of each dimension.
+        divide: gives a reduction, of which so many loops are kept, those of blocks and threads, and
+            returns what a thread reduces.
+    """
+    domains = map_of(fusion)
+    fusion.blocks_per_sm = params.blocks_per_sm
+    fusion.kept_turns = params.kept
+    partials = [divide(t, order_loops(t, domains, order)) for t in reductions(fusion)]
+    reference = partials[0]
     results = {out for op in fusion.operations if isinstance(op, Reduction) for out in op.outputs}
     others = [tensor for tensor in fusion.computed if tensor not in results]
     transform_like(reference, others)
@@ -70,3 +105,4 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGridParams) -
             cached.register.compute_at = min(cached.register.compute_at, position)
             cached.register.streaming = cached.register in walks
     keep_reductions_whole(fusion)
+    return reference

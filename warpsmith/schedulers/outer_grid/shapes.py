@@ -194,9 +194,8 @@ def time_us(work: Work, params: OuterGridParams, target: Target) -> float:
     busy = min(1.0, grid.blocks / (params.blocks_per_sm * target.sm_count))
     flight = rows * wide * work.loaded * params.blocks_per_sm * busy
     slow: float = min(1.0, flight / FLIGHT_BYTES) ** FLIGHT_POWER
-    rate: float = (
-        MEMORY_SHARE * target.rates.memory * busy * slow * _whole(work, wide) ** LINES_POWER
-    )
+    lines = share_of_lines(wide * work.widest, work.run * work.widest)
+    rate: float = MEMORY_SHARE * target.rates.memory * busy * slow * lines
     exchanged = grid.splits * work.states * wide * grid.blocks
     return FIXED_US + _joins(work, params) + moved / rate + exchanged / target.rates.l2
 
@@ -209,10 +208,10 @@ def _joins(work: Work, params: OuterGridParams) -> float:
     return MOMENTS_US + LANES_US * (math.log2(WARP / params.block_x) ** 2 if narrow else 0)
 
 
-def _whole(work: Work, wide: int) -> float:
-    """Of the lines that a block reads, the share that it wants."""
-    piece, row = wide * work.widest, work.run * work.widest
+def share_of_lines(piece: int, row: int) -> float:
+    """Of the memory's rate, what blocks reach that read so many bytes of rows so long in memory."""
     if piece >= row:
         return 1.0
     at_odds = 1 - math.gcd(LINE_BYTES, piece, row) / LINE_BYTES
-    return piece / (piece + LINE_BYTES * at_odds)
+    share: float = (piece / (piece + LINE_BYTES * at_odds)) ** LINES_POWER
+    return share

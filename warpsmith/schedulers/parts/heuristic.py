@@ -8,9 +8,10 @@ from functools import cached_property
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.inner_grid import heuristic as inner_grid
 from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
-from warpsmith.schedulers.outer_persistent.heuristic import CLUSTER_GAIN, MOST_GUARDED, NARROW_LOSS
+from warpsmith.schedulers.outer_persistent.heuristic import MOST_GUARDED, NARROW_LOSS
 from warpsmith.schedulers.outer_persistent.shapes import (
     AGAIN_REGISTERS,
     COPY_SHARE,
@@ -20,8 +21,10 @@ from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of
 from warpsmith.schedulers.parts.shapes import PartsParams, Work, registers, shapes, time_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import pattern
+from warpsmith.schedulers.rows.across import unfit_across
 from warpsmith.schedulers.rows.resident import Choice
 from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.schedulers.rows.strategy import in_waves_us
 
 WIDE_ACCESS, MOST_PIECE = 8, 200
 """Bytes of an access from which on rows of which no parts are summed are faster as rows in pieces
@@ -132,6 +135,7 @@ class Parts(Rows):
             apart=any(self.levels.parts <= pattern(self.domains, t)[0] for t in self.sums),
             sms=cluster * problem.target.teams(cluster),
             bytes_per_us=COPY_SHARE * problem.target.rates.memory,
+            issues_per_us=problem.target.sm_issues,
         )
 
     @property
@@ -159,26 +163,39 @@ def _as_it_lies(cached: Cached) -> list[IterDomain]:
     return [cached.copy.shape_axes[d] for d in cached.memory.memory_order()]
 
 
-def unsupported_sizes(parts: Parts, problem: Problem) -> str:
-    """Why the rows of a call cannot stay in registers; empty where they can."""
+def unsupported_sizes(parts: Parts, problem: Problem, *, grid: bool = False) -> str:
+    """Why the rows of a call cannot stay in registers; empty where they can.
+
+    Args:
+        grid: the blocks of a grid may keep them, too.
+    """
     if reason := parts.unordered:
         return reason
     work = parts.work(problem)
     if work.length == 0 or work.rows == 0:
         return "its rows are empty"
-    if reason := _rather_as_rows(parts, work, problem):
+    best = _best(parts, problem)
+    if reason := _rather_as_rows(parts, work, best, problem, grid=grid):
         return reason
-    if _best(parts, problem) is None:
+    if best is None:
         most = problem.target.runs(CLUSTERS)[-1]
         return f"rows of {work.length} elements do not fit in the registers of {most} blocks"
     return ""
 
 
-def _rather_as_rows(parts: Parts, work: Work, problem: Problem) -> str:
+def _rather_as_rows(
+    parts: Parts, work: Work, best: Found | None, problem: Problem, *, grid: bool
+) -> str:
     """Why threads had better walk rows as they lie; empty where they had not."""
     if work.apart or any(map(parts.splits, parts.loads)):
         return ""
     access = parts.run.vector(problem) * work.widest
+    rows = Rows(parts.fusion, parts.domains, parts.caches, parts.residents)
+    if access < WIDE_ACCESS and rows.in_pieces and not unfit_across(rows, problem):
+        shared = inner_grid.predicted_us(rows, problem) if grid else math.inf
+        others = min(in_waves_us(rows, problem), shared)
+        if best is None or others < best[0][0]:
+            return f"{others:.3g} µs are predicted for rows in pieces"
     if access < WIDE_ACCESS or (parts.parts_inside and work.inner * work.widest <= MOST_PIECE):
         return ""
     return f"rows in pieces are as fast by accesses of {access} bytes"
@@ -199,13 +216,13 @@ Found = tuple[tuple[float, ...], PartsParams]
 
 
 def _best(parts: Parts, problem: Problem) -> Found | None:
-    """The fastest shape of one block, or of more where they gain enough by it."""
-    best: Found | None = None
-    for cluster in problem.target.runs(CLUSTERS):
-        found = _fastest(parts, problem, cluster)
-        if found is not None and (best is None or found[0][0] < CLUSTER_GAIN * best[0][0]):
-            best = found
-    return best
+    """The fastest shape, of one block or of more."""
+    ways = (_fastest(parts, problem, cluster) for cluster in problem.target.runs(CLUSTERS))
+    return min((found for found in ways if found is not None), key=_merit, default=None)
+
+
+def _merit(found: Found) -> tuple[float, ...]:
+    return found[0]
 
 
 def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:

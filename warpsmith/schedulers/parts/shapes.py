@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.schedulers.cover import full_passes
-from warpsmith.schedulers.multiprocessor import ENOUGH_BYTES, ENOUGH_WARPS, power_of_two_above
-from warpsmith.schedulers.outer_persistent.shapes import (
-    MOST_OF_ONE,
-    PIECES,
-    SECTOR_BYTES,
+from warpsmith.schedulers.multiprocessor import (
+    ENOUGH_BYTES,
+    ENOUGH_WARPS,
+    power_of_two_above,
+    together,
 )
+from warpsmith.schedulers.outer_grid.shapes import share_of_lines
+from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE
 
 THREADS = 512
 """Of a block, at most."""
@@ -40,14 +42,14 @@ NARROWEST, LINE_BYTES, MOST_LINES = 4, 128, 65536
 bytes of lines under way than that, norms backward of 16-bit images take as much longer (at 92 KB
 47 % of the ceiling, at 63 KB 78 %; one H100, 2026-11-26)."""
 
-MOST_HIDING = 2
-ROUND_US, EXCHANGE_US = 2.0, 0.5
-"""What a block takes besides moving bytes, halved where two blocks or more share a multiprocessor;
-and what exchanges add to that for each doubling of a cluster's blocks. Estimates."""
+START_US, ROUND_US, MOST_HIDING = 4.85, 0.3, 2
+"""What a launch takes, with the first loads and the last stores; and each round of blocks besides,
+halved where two or more share a multiprocessor."""
 
-L2_RATE = 1.7
-"""Of the memory's rate, what the L2 gives: it holds sectors of which neighbours need the rest. An
-estimate."""
+ACCESS_INSTRUCTIONS, ELEMENT_INSTRUCTIONS, SHARPNESS = 6.7, 20.3, 1.8
+"""Of each access, and of each element; and of the maximum of what memory and instructions take. As
+the two above, fitted to 112 times of images by accesses of 2 to 16 bytes: 11 % off (root mean
+square; one H200, 2026-11-26)."""
 
 FIXED_REGISTERS, CLUSTER_REGISTERS = 24, 6
 """Registers for addresses, predicates and exchanges with other blocks, besides two for each element
@@ -75,6 +77,7 @@ class Work:
         apart: some are of parts.
         sms: multiprocessors that have blocks of clusters of that size.
         bytes_per_us: what a copy reads and writes.
+        issues_per_us: instructions of warps that a multiprocessor issues.
     """
 
     rows: int
@@ -89,6 +92,7 @@ class Work:
     apart: bool
     sms: int
     bytes_per_us: float
+    issues_per_us: float
 
     @property
     def length(self) -> int:
@@ -207,29 +211,30 @@ def _rows(work: Work, threads: int) -> Iterator[int]:
 
 
 def time_us(work: Work, shape: PartsParams, blocks_per_sm: int) -> float:
-    """Predicted time: bytes over the rate that pieces so wide and multiprocessors so full reach,
-    and what each round of blocks waits.
+    """Predicted time, launch included: bytes over the rate that pieces so wide and multiprocessors
+    so full reach, beside instructions, and what each round of blocks waits.
     """
     blocks = shape.cluster * -(-work.rows // shape.block_y)
     at_once = min(blocks, blocks_per_sm * work.sms)
-    together = -(-at_once // work.sms)
-    each = work.loaded or work.widest
-    held = at_once / work.sms * work.length * shape.block_y * each / shape.cluster
-    piece = PIECES[0][0]
-    if shape.parts_inside and shape.block_y < work.beside:
-        piece = work.inner * shape.block_y * work.widest
-    share = next(share for least, share in PIECES if piece >= least)
-    share = min(share, L2_RATE * piece / SECTOR_BYTES)
+    beside = -(-at_once // work.sms)
+    held = at_once / work.sms * work.length * shape.block_y / shape.cluster
+    held *= work.loaded or work.widest
+    share = 1.0
+    if shape.parts_inside:
+        part = work.inner * work.widest
+        share = share_of_lines(part * shape.block_y, part * work.beside)
     alone = MOST_OF_ONE * min(at_once, work.sms) / work.sms
-    warps, crowd = together * shape.threads / 32, 1.0
+    warps, crowd = beside * shape.threads / 32, 1.0
     if shape.vector * work.widest < NARROWEST and work.inputs > 1:
         lines = warps * shape.passes * shape.unroll * work.inputs * LINE_BYTES
         held, crowd = max(held, lines), max(1.0, lines / MOST_LINES)
     busy = share * min(1.0, alone, held / ENOUGH_BYTES, warps / ENOUGH_WARPS) / crowd
     moved = work.length * work.rows * (work.loaded + work.stored) / work.bytes_per_us
     rounds = -(-blocks // (blocks_per_sm * work.sms))
-    wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
-    return moved / busy + rounds * wait / min(together, MOST_HIDING)
+    accesses = rounds * warps * shape.passes * shape.unroll
+    each = ACCESS_INSTRUCTIONS * (work.inputs + 1) + ELEMENT_INSTRUCTIONS * shape.vector
+    body = together(SHARPNESS, moved / busy, accesses * each / work.issues_per_us)
+    return START_US + body + rounds * ROUND_US / min(beside, MOST_HIDING)
 
 
 def registers(work: Work, shape: PartsParams, size: int, beside: float, *, again: int) -> int:

@@ -122,7 +122,7 @@ def _inner(
     split(tensor, keeps, params.unroll)
     passes = [Role.serial]
     if params.splits:
-        _split_over_blocks(tensor, keeps, count)
+        split_over_blocks(tensor, keeps, count)
         passes = [Role.splits, Role.serial]
     own = [Role.unroll, Role.block_x, Role.vector]
     if not keeps:
@@ -154,7 +154,7 @@ def split_columns(
     merge_all(tensor, keeps, len(tensor.loop))
     split(tensor, keeps, params.block_y)
     split(tensor, keeps, params.unroll)
-    _split_over_blocks(tensor, keeps, count)
+    split_over_blocks(tensor, keeps, count)
     _divide_columns(tensor, keeps, run, params)
     reorder(tensor, {1: 5, 2: 6})
     return list(OUTER)
@@ -192,7 +192,7 @@ def _tiled(tensor: TensorView, keeps: int, params: ReductionParams, count: Symbo
     """`[K grid_x, R grid_y, R serial, R rows, K columns]`: what a block loads at a time."""
     merge_all(tensor, keeps, len(tensor.loop))
     split(tensor, keeps, params.unroll * params.block_y)
-    _split_over_blocks(tensor, keeps, count)
+    split_over_blocks(tensor, keeps, count)
     merge_all(tensor, 0, keeps)
     split(tensor, 0, params.block_x * params.vector)
     reorder(tensor, {1: 4})
@@ -212,7 +212,7 @@ def _within_tile(tensor: TensorView, params: ReductionParams) -> list[Role]:
     return list(OUTER)
 
 
-def _split_over_blocks(tensor: TensorView, position: int, count: Symbol) -> None:
+def split_over_blocks(tensor: TensorView, position: int, count: Symbol) -> None:
     """The passes at `position` become `[blocks, passes of one block]`.
 
     Blocks that share a result take passes in turn, so that they read adjacent memory at one time:

@@ -9,8 +9,8 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.model import VECTOR_BYTES
 from warpsmith.schedulers.rows.rows import Rows
 
-LEAST_BYTES = 1024
-"""Of a row, of which the accesses at its begin and its end are then few."""
+LEAST_BYTES, LEAST_PIECE = 1024, 64
+"""Of a row, and of a piece of one, of which the accesses at its begin and its end are then few."""
 
 MOST_BYTES = 4
 """Of an element of such rows: an access of longer ones is hardly narrower than a vector."""
@@ -30,10 +30,24 @@ def vector_across(rows: Rows, problem: Problem) -> int:
 def unfit_across(rows: Rows, problem: Problem) -> str:
     """Why vectors cannot go across; empty where they can: rows of all tensors lie one behind the
     other, and so each begins as much behind a multiple of a vector in all of them.
+
+    So do pieces of rows, where one of each row lies behind the other, and all of these are whole
+    vectors: then each piece of a row begins as much behind such a multiple as its first one.
     """
-    if len(rows.row) != 1 or not rows.kept:
-        return "rows have several dimensions, or there is one"
-    if rows.length(problem) * min(rows.sizes, default=0) < LEAST_BYTES:
+    if not rows.kept:
+        return "there is one row"
+    vector = vector_across(rows, problem)
+    if rows.in_pieces:
+        first = rows.axes.index(rows.kept[0])
+        last = len(rows.axes) - (len(rows.run.axes) - rows.run.start)
+        if any(axis.is_reduction for axis in rows.axes[first:last]):
+            return "pieces of a row lie among those of others"
+        if rows.count(problem) % vector:
+            return f"{rows.count(problem)} pieces, one of each row, are not whole vectors"
+    elif len(rows.row) != 1:
+        return "rows have several dimensions"
+    least = LEAST_PIECE if rows.in_pieces else LEAST_BYTES
+    if problem.size(rows.run.extent) * min(rows.sizes, default=0) < least:
         return "rows are short"
     if max(rows.sizes, default=VECTOR_BYTES) > MOST_BYTES:
         return "elements are too long for that to bring anything"
@@ -41,7 +55,6 @@ def unfit_across(rows: Rows, problem: Problem) -> str:
         return "places in rows are computed with, which takes registers that vectors need"
     if any(output.alias_of is not None for output in rows.fusion.outputs):
         return "results take the places of inputs, of which neighbours would read a part"
-    vector = vector_across(rows, problem)
     for cached in rows.full:
         if not is_one_row(cached, rows.domains, rows.axes):
             return f"{cached.name} has other rows"

@@ -89,9 +89,7 @@ def _divide(fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: Ro
             passes = (params.cluster - 1) * params.unroll + params.full
             length = map_of(fusion).extent_of(tensor.loop[-1])
             fusion.least |= {(length, passes * params.block_x * params.vector)}
-        split_across(tensor, -1, params.vector, 0)
-    else:
-        split(tensor, -1, params.vector)
+    split_vectors(fusion, tensor, params.vector, across=params.across)
     merge_all(tensor, keeps, len(tensor.loop) - 1)
     divide_row(
         fusion,
@@ -109,6 +107,19 @@ def _divide(fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: Ro
         if params.rows_per_thread > 1:
             split(tensor, 0, params.rows_per_thread)
             reorder(tensor, {1: 2})
+
+
+def split_vectors(fusion: Fusion, tensor: TensorView, vector: int, *, across: bool) -> None:
+    """Divide the last loop, over what lies in one piece, in vectors: `across` the begins and ends
+    of pieces, of which each row, counted by the first loop, has one or several. Of several, one of
+    all rows is a whole number of vectors.
+    """
+    if not across:
+        split(tensor, -1, vector)
+        return
+    if len(tensor.loop) > 2:
+        fusion.divisors |= {(map_of(fusion).extent_of(tensor.loop[0]), vector)}
+    split_across(tensor, -1, vector, 0)
 
 
 def _parallelize(tensor: TensorView, keeps: int, params: RowParams) -> tuple[int, int]:

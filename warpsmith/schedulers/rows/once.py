@@ -51,6 +51,9 @@ MOST_NARROW = 6
 the begins and ends of rows. With more than 13, softmaxes of single elements reached 36 to 54 % of
 the ceiling, norms 39 to 78 (docs/lessons/odd_rows.md)."""
 
+NARROW_PIECE = 8
+"""Bytes of an access from which on the model knows clusters of rows in pieces, too."""
+
 MOST_SINGLES = 8
 """Accesses of a thread to short rows that are read element by element: each has a predicate and an
 address, and each row its results."""
@@ -79,6 +82,8 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
         widest, across = vector_across(rows, problem), list[RowParams]()
         if vector < widest and not unfit_across(rows, problem):
             across = [each for cluster in clusters for each in ways(widest, cluster, across=True)]
+        if rows.in_pieces and not is_narrow(vector, sizes, NARROW_PIECE):
+            return across + [each for cluster in clusters for each in ways(vector, cluster)]
         narrow = _in_fewest(ways(vector, cluster) for cluster in clusters)
         few = [params for params in narrow if params.unroll <= MOST_NARROW]
         return across + few if across else narrow
@@ -98,15 +103,15 @@ def _waiting_for_nothing(rows: Rows) -> tuple[Choice, ...]:
     return rows.residents if rows.in_pieces else late or rows.residents
 
 
-def is_narrow(vector: int, sizes: Sequence[int]) -> bool:
-    """Whether accesses to inputs whose elements have such sizes have fewer than VECTOR_BYTES."""
-    return vector * max(sizes, default=4) < VECTOR_BYTES
+def is_narrow(vector: int, sizes: Sequence[int], least: int = VECTOR_BYTES) -> bool:
+    """Whether accesses to inputs whose elements have such sizes have fewer bytes."""
+    return vector * max(sizes, default=4) < least
 
 
 def _in_fewest(ways: Iterable[list[RowParams]]) -> list[RowParams]:
     """A row in one block, else in as few as keep it with room to spare, else in the most.
 
-    So with narrow accesses and rows in pieces, of whose clusters the model knows nothing.
+    So with narrow accesses, of whose clusters the model knows nothing.
     """
     kept: list[RowParams] = []
     for found in ways:
@@ -138,7 +143,8 @@ def _spread(
     What all rows share may wait `in_shared` memory where it is not in registers. Vectors that go
     `across` the begins and ends of rows may be one more.
     """
-    vectors = -(-(length + across * (vector - 1)) // vector)
+    piece = problem.size(rows.run.extent)
+    vectors = length // piece * -(-(piece + across * (vector - 1)) // vector)
     few = vectors <= cluster * SHORT_VECTORS or length * sum(sizes) < CLUSTER_BYTES
     if cluster > 1 and few:
         return

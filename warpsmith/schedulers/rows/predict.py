@@ -24,13 +24,16 @@ def class_of(rows: int, target: Target) -> int:
 
 
 class Predictor:
-    """Predicts a call's shapes, with as many rows as the class of its count has."""
+    """Predicts a call's shapes, with as many rows as the class of its count has; with its own where
+    rows lie in pieces: they are channels, of which a model has the same for all batches.
+    """
 
     def __init__(self, rows: Rows, problem: Problem) -> None:
         cuts = max(stages(rows.alone).values(), default=0)
         beside, self._target = bool(rows.columns), problem.target
+        count = rows.count(problem)
         work = Work(
-            rows=class_of(rows.count(problem), problem.target),
+            rows=count if rows.in_pieces else class_of(count, problem.target),
             length=rows.length(problem),
             loaded=rows.loaded,
             stored=rows.stored,
@@ -42,6 +45,7 @@ class Predictor:
             costly=0,
             summed=rows.summed,
             evict_last=not rows.past_l1(problem),
+            in_pieces=rows.in_pieces,
         )
         self._work = {
             (choice.reload_weights, choice.again): work

@@ -5,6 +5,7 @@ The choice is the caller's (`Problem.warp_specialize`), or else what is predicte
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -86,6 +87,11 @@ def candidates(
             return found
     by_role = role.choose(rows, problem, predictor, 16 if waves is None else role.LEAST_BYTES)
     return found if by_role is None else (*found, (by_role, predictor(by_role)))
+
+
+def in_waves_us(rows: Rows, problem: Problem) -> float:
+    """Microseconds that the best way without a role is predicted to take; infinite without one."""
+    return min(map(Predictor(rows, problem), _in_waves(rows, problem)), default=math.inf)
 
 
 def _in_waves(rows: Rows, problem: Problem) -> Iterable[RowParams]:

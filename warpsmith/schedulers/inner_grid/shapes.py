@@ -1,0 +1,177 @@
+"""Shapes of grids whose blocks keep rows: which there are, what they keep, their time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from warpsmith.schedulers.multiprocessor import together
+from warpsmith.schedulers.outer_grid.shapes import RESERVED
+from warpsmith.targets.family import WARP
+from warpsmith.targets.target import Target
+
+BLOCKS = ((512, 1), (512, 2), (256, 2), (256, 3), (256, 4), (128, 4), (128, 6), (128, 8))
+"""Threads of a block, and blocks of a multiprocessor."""
+
+ACCESSES = (4, 2)
+"""Of a thread in a turn."""
+
+
+MEMORY_SHARE, TURN_US = 0.8, 0.4
+"""Of the memory's rate, what blocks reach that first read and then write; and what a turn waits,
+before the meeting and behind it. As the constants below, fitted to 222 times of batch norms of 2 to
+120 MB: 7.5 % off (root mean square; one H200, 2026-11-26)."""
+
+ACCESS_INSTRUCTIONS, ELEMENT_INSTRUCTIONS, ENDS_INSTRUCTIONS = 91.0, 7.4, 20.0
+"""Of an access, in both passes over what a block has; of each element of an input; and of each one
+where vectors go across the ends of pieces."""
+
+FIXED_US, SHARPNESS = 7.4, 3.9
+"""What a launch, a meeting and the last stores take; and of the maximum of what memory,
+instructions and turns take."""
+
+FIXED_REGISTERS = 32
+"""Registers for addresses, for what is one for all rows, and for elements in work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InnerGridParams:
+    """A schedule whose rows stay with the blocks of a grid.
+
+    Attributes:
+        vector: adjacent elements per thread and access.
+        unroll: accesses of a thread and input in a turn.
+        block_x: threads of a block.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        kept: turns that a block keeps in shared memory, besides the last one in registers.
+        across: accesses begin at multiples of a vector in memory, wherever pieces of rows begin.
+        vectorized: names of the global tensors accessed in vectors.
+    """
+
+    vector: int
+    unroll: int
+    block_x: int
+    blocks_per_sm: int
+    kept: int
+    across: bool = False
+    vectorized: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Sizes of a call, and bytes.
+
+    Attributes:
+        rows: how many there are.
+        pieces: of a row.
+        piece: elements of each of them.
+        inputs: how many of full size there are.
+        loaded: bytes of these, for each element.
+        stored: bytes of outputs of full size, for each element.
+        states: bytes of what is reduced of each row.
+        moments: means and variances are among them.
+    """
+
+    rows: int
+    pieces: int
+    piece: int
+    inputs: int
+    loaded: int
+    stored: int
+    states: int
+    moments: bool
+
+    @property
+    def length(self) -> int:
+        """Elements of a row."""
+        return self.pieces * self.piece
+
+    def vectors(self, width: int, *, across: bool) -> int:
+        """Accesses to a row."""
+        return self.pieces * -(-(self.piece + across * (width - 1)) // width)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The blocks of a shape in a call.
+
+    Attributes:
+        rows: that have blocks of their own.
+        splits: blocks of a row.
+        turns: of a block, the last one counted.
+    """
+
+    rows: int
+    splits: int
+    turns: int
+
+    @property
+    def blocks(self) -> int:
+        return self.rows * self.splits
+
+
+def grid_of(work: Work, params: InnerGridParams, target: Target) -> Grid:
+    """As many blocks as run at once, as many for each row, with a turn each at least."""
+    vectors = work.vectors(params.vector, across=params.across)
+    passes = -(-vectors // (params.block_x * params.unroll))
+    most = target.sm_count * params.blocks_per_sm // work.rows
+    turns = -(-passes // max(1, min(most, passes)))
+    return Grid(work.rows, -(-passes // turns), turns)
+
+
+def shapes(work: Work, vector: int, target: Target, *, across: bool) -> Iterator[InnerGridParams]:
+    """Those whose blocks run at once, with all the shared memory that there is."""
+    limits = target.family.limits
+    for (threads, blocks_per_sm), unroll in product(BLOCKS, ACCESSES):
+        room = limits.registers_each(threads * blocks_per_sm)
+        if work.rows > target.sm_count * blocks_per_sm or _registers(work, vector, unroll) > room:
+            continue
+        whole = limits.sm_shared // blocks_per_sm - limits.shared_taken
+        turn = threads * vector * unroll * work.loaded
+        yield InnerGridParams(
+            vector=vector,
+            unroll=unroll,
+            block_x=threads,
+            blocks_per_sm=blocks_per_sm,
+            kept=max(0, min(limits.block_shared, whole) - RESERVED) // turn,
+            across=across,
+        )
+
+
+def _registers(work: Work, vector: int, unroll: int) -> int:
+    """Of a thread: a turn, what it has reduced, lane by lane but for moments, and the rest. Of
+    several inputs the compiler keeps elements widened.
+    """
+    each = work.loaded if work.inputs == 1 else max(work.loaded, 4 * work.inputs)
+    lanes = 1 if work.moments else vector
+    return (vector * unroll * each + lanes * work.states) // 4 + FIXED_REGISTERS
+
+
+def time_us(work: Work, params: InnerGridParams, target: Target) -> float:
+    """Predicted time, launch included: what memory, instructions and turns take together, as if all
+    multiprocessors had as many blocks as the fullest.
+    """
+    grid = grid_of(work, params, target)
+    turn = params.block_x * params.unroll
+    accesses, kept = (
+        grid.blocks * turns * turn for turns in (grid.turns, min(grid.turns, params.kept + 1))
+    )
+    loaded = accesses * params.vector * work.loaded
+    again = (accesses - kept) * params.vector * work.loaded
+    moved = loaded + again + work.rows * work.length * work.stored
+    fullest = -(-grid.blocks // target.sm_count)
+    each = ACCESS_INSTRUCTIONS + params.vector * _of_element(work, across=params.across)
+    issued = fullest * grid.turns * turn / WARP * each
+    return FIXED_US + together(
+        SHARPNESS,
+        moved / (MEMORY_SHARE * target.rates.memory),
+        issued / target.sm_issues,
+        2 * grid.turns * TURN_US,
+    )
+
+
+def _of_element(work: Work, *, across: bool) -> float:
+    """Instructions."""
+    own = ELEMENT_INSTRUCTIONS * work.inputs
+    return own + (ENDS_INSTRUCTIONS if across else 0.0)
