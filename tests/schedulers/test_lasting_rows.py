@@ -87,7 +87,7 @@ def test_loads_of_ragged_pieces_wait_for_nothing() -> None:
     text = str(kernel.asm["sass"])
     found = [line for line in text.splitlines() if "LDG" in line or "BRA" in line]
     loads = [number for number, line in enumerate(found) if "LDG.E.64" in line]
-    assert len(loads) > 8
+    assert len(loads) >= 8
     assert loads == list(range(loads[0], loads[0] + len(loads)))
 
 
