@@ -11,14 +11,21 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_grid import heuristic as inner_grid
 from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
-from warpsmith.schedulers.outer_persistent.heuristic import MOST_GUARDED, NARROW_LOSS
+from warpsmith.schedulers.outer_persistent.heuristic import CLUSTER_GAIN, MOST_GUARDED, NARROW_LOSS
 from warpsmith.schedulers.outer_persistent.shapes import (
     AGAIN_REGISTERS,
     COPY_SHARE,
     blocks_per_sm,
 )
 from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of
-from warpsmith.schedulers.parts.shapes import PartsParams, Work, registers, shapes, time_us
+from warpsmith.schedulers.parts.shapes import (
+    PartsParams,
+    Work,
+    registers,
+    shapes,
+    time_us,
+    whole_us,
+)
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import pattern
 from warpsmith.schedulers.rows.across import unfit_across
@@ -194,7 +201,7 @@ def _rather_as_rows(
     if access < WIDE_ACCESS and rows.in_pieces and not unfit_across(rows, problem):
         shared = inner_grid.predicted_us(rows, problem) if grid else math.inf
         others = min(in_waves_us(rows, problem), shared)
-        if best is None or others < best[0][0]:
+        if best is None or others < whole_us(parts.work(problem, best[1].cluster), best[1]):
             return f"{others:.3g} µs are predicted for rows in pieces"
     if access < WIDE_ACCESS or (parts.parts_inside and work.inner * work.widest <= MOST_PIECE):
         return ""
@@ -216,13 +223,16 @@ Found = tuple[tuple[float, ...], PartsParams]
 
 
 def _best(parts: Parts, problem: Problem) -> Found | None:
-    """The fastest shape, of one block or of more."""
-    ways = (_fastest(parts, problem, cluster) for cluster in problem.target.runs(CLUSTERS))
-    return min((found for found in ways if found is not None), key=_merit, default=None)
-
-
-def _merit(found: Found) -> tuple[float, ...]:
-    return found[0]
+    """The fastest shape of one block, or of more where they gain enough by it; any gain is enough
+    where a cluster has wider pieces.
+    """
+    best: Found | None = None
+    gain = 1.0 if parts.parts_inside and not parts.work(problem).apart else CLUSTER_GAIN
+    for cluster in problem.target.runs(CLUSTERS):
+        found = _fastest(parts, problem, cluster)
+        if found is not None and (best is None or found[0][0] < gain * best[0][0]):
+            best = found
+    return best
 
 
 def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:

@@ -14,7 +14,8 @@ from warpsmith.schedulers.multiprocessor import (
     together,
 )
 from warpsmith.schedulers.outer_grid.shapes import share_of_lines
-from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE
+from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES, SECTOR_BYTES
+from warpsmith.targets.family import WARP
 
 THREADS = 512
 """Of a block, at most."""
@@ -42,14 +43,20 @@ NARROWEST, LINE_BYTES, MOST_LINES = 4, 128, 65536
 bytes of lines under way than that, norms backward of 16-bit images take as much longer (at 92 KB
 47 % of the ceiling, at 63 KB 78 %; one H100, 2026-11-26)."""
 
-START_US, ROUND_US, MOST_HIDING = 4.85, 0.3, 2
-"""What a launch takes, with the first loads and the last stores; and each round of blocks besides,
-halved where two or more share a multiprocessor."""
+MOST_HIDING = 2
+ROUND_US, EXCHANGE_US = 2.0, 0.5
+"""What a block takes besides moving bytes, halved where two blocks or more share a multiprocessor;
+and what exchanges add to that for each doubling of a cluster's blocks. Estimates."""
 
+L2_RATE = 1.7
+"""Of the memory's rate, what the L2 gives: it holds sectors of which neighbours need the rest. An
+estimate."""
+
+START_US, EACH_ROUND_US = 4.85, 0.15
 ACCESS_INSTRUCTIONS, ELEMENT_INSTRUCTIONS, SHARPNESS = 6.7, 20.3, 1.8
-"""Of each access, and of each element; and of the maximum of what memory and instructions take. As
-the two above, fitted to 112 times of images by accesses of 2 to 16 bytes: 11 % off (root mean
-square; one H200, 2026-11-26)."""
+"""What a launch takes, with the first loads and the last stores, and each round of blocks; of each
+access, and of each element; and of the maximum of what memory and instructions take. Fitted to 112
+times of images by accesses of 2 to 16 bytes: 11 % off (root mean square; one H200, 2026-11-26)."""
 
 FIXED_REGISTERS, CLUSTER_REGISTERS = 24, 6
 """Registers for addresses, predicates and exchanges with other blocks, besides two for each element
@@ -211,30 +218,69 @@ def _rows(work: Work, threads: int) -> Iterator[int]:
 
 
 def time_us(work: Work, shape: PartsParams, blocks_per_sm: int) -> float:
-    """Predicted time, launch included: bytes over the rate that pieces so wide and multiprocessors
-    so full reach, beside instructions, and what each round of blocks waits.
+    """Predicted time, by which shapes are told apart: bytes over the rate that pieces so wide and
+    multiprocessors so full reach, and what each round of blocks waits.
     """
-    blocks = shape.cluster * -(-work.rows // shape.block_y)
-    at_once = min(blocks, blocks_per_sm * work.sms)
-    beside = -(-at_once // work.sms)
-    held = at_once / work.sms * work.length * shape.block_y / shape.cluster
-    held *= work.loaded or work.widest
-    share = 1.0
-    if shape.parts_inside:
-        part = work.inner * work.widest
-        share = share_of_lines(part * shape.block_y, part * work.beside)
+    beside = _together(work, shape, blocks_per_sm)
+    wait = ROUND_US + EXCHANGE_US * math.log2(shape.cluster)
+    waits = _rounds(work, shape, blocks_per_sm) * wait / min(beside, MOST_HIDING)
+    return _moving_us(work, shape, blocks_per_sm) + waits
+
+
+def whole_us(work: Work, shape: PartsParams) -> float:
+    """Predicted time, by which shapes are held against other schedulers: with the launch, and with
+    what is issued beside what is moved.
+    """
+    blocks_per_sm = shape.blocks_per_sm
+    rounds = _rounds(work, shape, blocks_per_sm)
+    warps = _together(work, shape, blocks_per_sm) * shape.threads / WARP
+    each = ACCESS_INSTRUCTIONS * (work.inputs + 1) + ELEMENT_INSTRUCTIONS * shape.vector
+    issued = rounds * warps * shape.passes * shape.unroll * each / work.issues_per_us
+    moving = _moving_us(work, shape, blocks_per_sm)
+    return START_US + rounds * EACH_ROUND_US + together(SHARPNESS, moving, issued)
+
+
+def _blocks(work: Work, shape: PartsParams) -> int:
+    return shape.cluster * -(-work.rows // shape.block_y)
+
+
+def _rounds(work: Work, shape: PartsParams, blocks_per_sm: int) -> int:
+    """Of blocks, one behind the other."""
+    return -(-_blocks(work, shape) // (blocks_per_sm * work.sms))
+
+
+def _together(work: Work, shape: PartsParams, blocks_per_sm: int) -> int:
+    """Blocks of the fullest multiprocessor."""
+    return -(-min(_blocks(work, shape), blocks_per_sm * work.sms) // work.sms)
+
+
+def _moving_us(work: Work, shape: PartsParams, blocks_per_sm: int) -> float:
+    """Bytes over the rate that pieces so wide and multiprocessors so full reach."""
+    at_once = min(_blocks(work, shape), blocks_per_sm * work.sms)
+    each = work.loaded or work.widest
+    held = at_once / work.sms * work.length * shape.block_y * each / shape.cluster
     alone = MOST_OF_ONE * min(at_once, work.sms) / work.sms
-    warps, crowd = beside * shape.threads / 32, 1.0
+    warps, crowd = _together(work, shape, blocks_per_sm) * shape.threads / WARP, 1.0
     if shape.vector * work.widest < NARROWEST and work.inputs > 1:
         lines = warps * shape.passes * shape.unroll * work.inputs * LINE_BYTES
         held, crowd = max(held, lines), max(1.0, lines / MOST_LINES)
+    share = _share(work, shape)
     busy = share * min(1.0, alone, held / ENOUGH_BYTES, warps / ENOUGH_WARPS) / crowd
-    moved = work.length * work.rows * (work.loaded + work.stored) / work.bytes_per_us
-    rounds = -(-blocks // (blocks_per_sm * work.sms))
-    accesses = rounds * warps * shape.passes * shape.unroll
-    each = ACCESS_INSTRUCTIONS * (work.inputs + 1) + ELEMENT_INSTRUCTIONS * shape.vector
-    body = together(SHARPNESS, moved / busy, accesses * each / work.issues_per_us)
-    return START_US + body + rounds * ROUND_US / min(beside, MOST_HIDING)
+    return work.length * work.rows * (work.loaded + work.stored) / work.bytes_per_us / busy
+
+
+def _share(work: Work, shape: PartsParams) -> float:
+    """Of the rate, what is left where blocks read pieces of rows of memory. Sums of parts cost more
+    the wider pieces are, which the law of lines does not know.
+    """
+    part = work.inner * work.widest
+    if shape.parts_inside and not work.apart:
+        return share_of_lines(part * shape.block_y, part * work.beside)
+    piece = PIECES[0][0]
+    if shape.parts_inside and shape.block_y < work.beside:
+        piece = part * shape.block_y
+    share = next(share for least, share in PIECES if piece >= least)
+    return min(share, L2_RATE * piece / SECTOR_BYTES)
 
 
 def registers(work: Work, shape: PartsParams, size: int, beside: float, *, again: int) -> int:

@@ -9,7 +9,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.model import VECTOR_BYTES
 from warpsmith.schedulers.rows.rows import Rows
 
-LEAST_BYTES, LEAST_PIECE = 1024, 64
+LEAST_BYTES, LEAST_PIECE = 1024, 256
 """Of a row, and of a piece of one, of which the accesses at its begin and its end are then few."""
 
 MOST_BYTES = 4
