@@ -70,7 +70,7 @@ def check(p: Program, shape: tuple[int, ...], splits: int = 2, **given: int | bo
         candidate.scheduled(params),
         p.fusion,
         arrays,
-        launch_values={SPLITS: splits},
+        launch_values={} if params.cluster > 1 else {SPLITS: splits},
         terms=int(np.prod(shape)),
     )
 
@@ -99,6 +99,14 @@ def test_pieces_that_begin_anywhere(
     under = [s for each in walk(kernel.body) if isinstance(each, If) for s in each.body]
     loads = [s for s in under if isinstance(s, CopyVector) and s.target.memory is MemoryType.local]
     assert not loads, "no load has a predicate, of which each would need one of its own"
+
+
+@pytest.mark.parametrize(("make", "across"), [(batch_norm, True), (gradient, False)])
+def test_blocks_of_a_cluster_keep_all_of_a_row(make: Callable[..., Program], across: bool) -> None:
+    kernel = check(make(), (9, 8, 120), cluster=2, kept=2, across=across)
+    assert kernel.launch.cluster_blocks == 2
+    assert not kernel.launch.together
+    assert any(buffer.name.endswith("_kept") for buffer in kernel.shared)
 
 
 def test_pieces_of_rows_that_blocks_keep_alone() -> None:
@@ -156,7 +164,10 @@ WORK = Work(
 def test_blocks_run_at_once_and_take_equal_turns(across: bool) -> None:
     for shape in shapes(WORK, 8 if across else 4, H200, across=across):
         grid = grid_of(WORK, shape, H200)
-        assert 1 <= grid.blocks <= shape.blocks_per_sm * H200.sm_count
+        if shape.cluster > 1:
+            assert (grid.splits, grid.turns) == (shape.cluster, shape.kept + 1)
+        else:
+            assert 1 <= grid.blocks <= shape.blocks_per_sm * H200.sm_count
         turn = shape.block_x * shape.unroll
         vectors = WORK.vectors(shape.vector, across=across)
         assert grid.splits * grid.turns * turn >= vectors > grid.splits * (grid.turns - 1) * turn

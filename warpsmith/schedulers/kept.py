@@ -69,10 +69,10 @@ def choose(view: Rows, problem: Problem) -> KeptParams:
 
 
 def splits(view: Rows, params: KeptParams, problem: Problem) -> int:
-    """Blocks of a grid that share a row, or columns; 0 where none do."""
+    """Blocks of a grid that share a row, or columns; 0 where none do, or those of a cluster."""
     match view, params:
         case columns_grid.Shared(), OuterGridParams():
             return columns_grid.splits(view, params, problem)
-        case rows_grid.Shared(), InnerGridParams():
+        case rows_grid.Shared(), InnerGridParams() if params.cluster == 1:
             return rows_grid.splits(view, params, problem)
     return 0

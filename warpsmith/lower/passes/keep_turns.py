@@ -91,7 +91,7 @@ def _found(kernel: Kernel) -> tuple[For, For, tuple[tuple[_Load, _Load], ...]] |
     of the second beside those of the first.
     """
     meeting = next(
-        (n for n, s in enumerate(kernel.body) if isinstance(s, Reduce) and s.meets), None
+        (n for n, s in enumerate(kernel.body) if isinstance(s, Reduce) and _meets(s)), None
     )
     if meeting is None:
         return None
@@ -115,6 +115,11 @@ def _found(kernel: Kernel) -> tuple[For, For, tuple[tuple[_Load, _Load], ...]] |
         if first is not None and first.loop.extent == load.loop.extent:
             pairs.append((first, load))
     return (before, after, tuple(pairs)) if pairs else None
+
+
+def _meets(reduce: Reduce) -> bool:
+    """Whether blocks of the grid exchange something, or those of a cluster."""
+    return reduce.meets or reduce.blocks > 1
 
 
 def _loads(turn: For) -> Iterator[_Load]:

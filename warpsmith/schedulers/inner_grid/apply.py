@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
@@ -25,7 +26,7 @@ LANES = 5
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerGridParams) -> None:
     """Loops of every tensor that walks rows, K kept and R reduced:
 
-    `[K grid_x, R grid_y | R serial (turns), R unroll, R block_x, R vector]`
+    `[K grid_x, R grid_y or cluster_x | R serial (turns), R unroll, R block_x, R vector]`
 
     A thread reduces what it has in its turns, lane by lane of its vectors but for moments, then the
     block and the blocks that share its row. All of these get the result and go through their turns
@@ -38,8 +39,12 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerGridParams) -
     if not params.across:
         fusion.divisors |= {(rows.run.extent, params.vector)}
 
-    count = Symbol(SPLITS, low=1)
-    fusion.launch_symbols.append(count)
+    of_cluster = params.cluster > 1
+    blocks: Symbol | int = params.cluster if of_cluster else Symbol(SPLITS, low=1)
+    if isinstance(blocks, Symbol):
+        fusion.launch_symbols.append(blocks)
+    kinds = [PARALLEL[role] for role in LOOPS]
+    kinds[LOOPS.index(Role.splits)] = ParallelType.cluster_x if of_cluster else ParallelType.grid_y
 
     def divide(tensor: TensorView, keeps: int) -> TensorView:
         end = len(tensor.loop)
@@ -49,9 +54,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: InnerGridParams) -
         merge_all(tensor, 1, len(tensor.loop) - 1)
         split(tensor, 1, params.block_x)
         split(tensor, 1, params.unroll)
-        split_over_blocks(tensor, 1, count)
-        for position, role in enumerate(LOOPS):
-            parallelize(tensor, position, PARALLEL[role])
+        split_over_blocks(tensor, 1, blocks)
+        for position, kind in enumerate(kinds):
+            parallelize(tensor, position, kind)
         if takes_moments(tensor.definition):
             return rfactor(tensor, [TURN, INSIDE, LANES])[0]
         first = rfactor(tensor, [TURN, INSIDE])[0]

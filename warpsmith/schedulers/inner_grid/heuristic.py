@@ -65,7 +65,7 @@ def unsupported_sizes(rows: Shared, problem: Problem) -> str:
     work = _work(rows, rows.states, problem, moments=rows.moments)
     best = _best(rows, work, problem)
     if best is None:
-        return f"{work.rows} rows are more than blocks that run at once"
+        return f"{work.rows} rows are more than blocks that run at once, and no cluster keeps one"
     if is_narrow(rows.run.vector(problem), rows.sizes):
         return ""
     moved = work.rows * work.length * (2 * work.loaded + work.stored)
@@ -101,11 +101,11 @@ def predicted_us(rows: Rows, problem: Problem) -> float:
 
 
 def faster(rows: Rows, problem: Problem) -> str:
-    """Why blocks of a grid had better keep rows that single blocks, or clusters, may keep, too;
-    empty where they had not.
+    """Why blocks of a grid, or of a cluster, had better keep rows in turns that may stay in
+    registers, too; empty where they had not.
     """
     return (
-        "a grid is faster"
+        "blocks that keep turns are faster"
         if predicted_us(rows, problem) < GAIN * in_waves_us(rows, problem)
         else ""
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
-from warpsmith.schedulers.multiprocessor import together
+from warpsmith.schedulers.multiprocessor import CLUSTERS, together
 from warpsmith.schedulers.outer_grid.shapes import RESERVED
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
@@ -31,6 +32,10 @@ FIXED_US, SHARPNESS = 7.4, 3.9
 """What a launch, a meeting and the last stores take; and of the maximum of what memory,
 instructions and turns take."""
 
+CLUSTER_FIXED_US, EXCHANGE_US = 6.0, 0.7
+"""As FIXED_US, where blocks of a cluster share a row; and what they exchange, for each doubling of
+them, in each wave of clusters. Estimates, 9 % off at nine batch norms (root mean square)."""
+
 FIXED_REGISTERS = 32
 """Registers for addresses, for what is one for all rows, and for elements in work."""
 
@@ -46,6 +51,7 @@ class InnerGridParams:
         blocks_per_sm: blocks that a multiprocessor holds at once.
         kept: turns that a block keeps in shared memory, besides the last one in registers.
         across: accesses begin at multiples of a vector in memory, wherever pieces of rows begin.
+        cluster: blocks that share a row, where they are a cluster; else 1, and the launch says it.
         vectorized: names of the global tensors accessed in vectors.
     """
 
@@ -55,6 +61,7 @@ class InnerGridParams:
     blocks_per_sm: int
     kept: int
     across: bool = False
+    cluster: int = 1
     vectorized: tuple[str, ...] = ()
 
 
@@ -115,21 +122,24 @@ def grid_of(work: Work, params: InnerGridParams, target: Target) -> Grid:
     """As many blocks as run at once, as many for each row, with a turn each at least."""
     vectors = work.vectors(params.vector, across=params.across)
     passes = -(-vectors // (params.block_x * params.unroll))
+    if params.cluster > 1:
+        return Grid(work.rows, params.cluster, -(-passes // params.cluster))
     most = target.sm_count * params.blocks_per_sm // work.rows
     turns = -(-passes // max(1, min(most, passes)))
     return Grid(work.rows, -(-passes // turns), turns)
 
 
 def shapes(work: Work, vector: int, target: Target, *, across: bool) -> Iterator[InnerGridParams]:
-    """Those whose blocks run at once, with all the shared memory that there is."""
+    """Those whose blocks run at once, with all the shared memory that there is; and clusters that
+    keep all of a row.
+    """
     limits = target.family.limits
     for (threads, blocks_per_sm), unroll in product(BLOCKS, ACCESSES):
-        room = limits.registers_each(threads * blocks_per_sm)
-        if work.rows > target.sm_count * blocks_per_sm or _registers(work, vector, unroll) > room:
+        if _registers(work, vector, unroll) > limits.registers_each(threads * blocks_per_sm):
             continue
         whole = limits.sm_shared // blocks_per_sm - limits.shared_taken
         turn = threads * vector * unroll * work.loaded
-        yield InnerGridParams(
+        shape = InnerGridParams(
             vector=vector,
             unroll=unroll,
             block_x=threads,
@@ -137,6 +147,13 @@ def shapes(work: Work, vector: int, target: Target, *, across: bool) -> Iterator
             kept=max(0, min(limits.block_shared, whole) - RESERVED) // turn,
             across=across,
         )
+        if work.rows <= target.sm_count * blocks_per_sm:
+            yield shape
+        for cluster in target.runs(CLUSTERS):
+            shared = replace(shape, cluster=cluster)
+            turns = grid_of(work, shared, target).turns
+            if cluster > 1 and 1 < turns <= shape.kept + 1:
+                yield replace(shared, kept=turns - 1)
 
 
 def _registers(work: Work, vector: int, unroll: int) -> int:
@@ -160,15 +177,24 @@ def time_us(work: Work, params: InnerGridParams, target: Target) -> float:
     loaded = accesses * params.vector * work.loaded
     again = (accesses - kept) * params.vector * work.loaded
     moved = loaded + again + work.rows * work.length * work.stored
-    fullest = -(-grid.blocks // target.sm_count)
+    waves, fullest = _waves(params, grid, target)
     each = ACCESS_INSTRUCTIONS + params.vector * _of_element(work, across=params.across)
-    issued = fullest * grid.turns * turn / WARP * each
-    return FIXED_US + together(
+    issued = waves * fullest * grid.turns * turn / WARP * each
+    exchange = EXCHANGE_US * math.log2(params.cluster)
+    return (FIXED_US if params.cluster == 1 else CLUSTER_FIXED_US) + together(
         SHARPNESS,
         moved / (MEMORY_SHARE * target.rates.memory),
         issued / target.sm_issues,
-        2 * grid.turns * TURN_US,
+        waves * (2 * grid.turns * TURN_US + exchange),
     )
+
+
+def _waves(params: InnerGridParams, grid: Grid, target: Target) -> tuple[float, int]:
+    """How often blocks follow each other, and how many the fullest multiprocessor has at once."""
+    if params.cluster == 1:
+        return 1.0, -(-grid.blocks // target.sm_count)
+    at_once = min(grid.rows, params.blocks_per_sm * target.teams(params.cluster))
+    return grid.rows / at_once, -(-at_once * params.cluster // target.sm_count)
 
 
 def _of_element(work: Work, *, across: bool) -> float:

@@ -212,7 +212,7 @@ def _within_tile(tensor: TensorView, params: ReductionParams) -> list[Role]:
     return list(OUTER)
 
 
-def split_over_blocks(tensor: TensorView, position: int, count: Symbol) -> None:
+def split_over_blocks(tensor: TensorView, position: int, count: Symbol | int) -> None:
     """The passes at `position` become `[blocks, passes of one block]`.
 
     Blocks that share a result take passes in turn, so that they read adjacent memory at one time:
