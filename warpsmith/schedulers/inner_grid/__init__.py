@@ -1,1 +1,1 @@
-"""Rows that the blocks of a grid share, which meet and keep what they have loaded."""
+"""Rows that blocks of a grid, or of a cluster, share, which meet and keep what they have loaded."""

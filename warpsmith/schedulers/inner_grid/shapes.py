@@ -1,4 +1,4 @@
-"""Shapes of grids whose blocks keep rows: which there are, what they keep, their time."""
+"""Shapes of grids and clusters that keep rows: which there are, what they keep, their time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FIXED_REGISTERS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerGridParams:
-    """A schedule whose rows stay with the blocks of a grid.
+    """A schedule whose rows stay with the blocks of a grid, or of a cluster.
 
     Attributes:
         vector: adjacent elements per thread and access.
