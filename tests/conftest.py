@@ -1,7 +1,5 @@
 """What all tests share: one build of the simulator, a heap that is at rest, and a limit of time."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import hashlib

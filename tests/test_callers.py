@@ -1,7 +1,5 @@
 """Circular buffers remember the line that asked for them."""
 
-from __future__ import annotations
-
 import inspect
 from types import FrameType
 

@@ -1,7 +1,5 @@
 """The recipes of CONTRIBUTING.md, carried out in a copy of the package, do what they say."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

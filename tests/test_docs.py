@@ -1,7 +1,5 @@
 """The Python in the documentation runs as it stands."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Objects are keys themselves: an identity as a key says less, and outlives what it stood for."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Knobs: reading them from the environment, changing them from Python, and their documentation."""
 
-from __future__ import annotations
-
 import re
 import threading
 from dataclasses import fields

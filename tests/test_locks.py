@@ -1,7 +1,5 @@
 """Locks of a process, and of the one that it forks while a thread holds them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

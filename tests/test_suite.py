@@ -1,7 +1,5 @@
 """What `make test` runs: which cases of a test stand for all, and how long a test may take."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from types import SimpleNamespace

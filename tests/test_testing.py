@@ -1,7 +1,5 @@
 """warpsmith.testing: tolerances, comparisons, and how often and in what order `do_bench` runs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Speed of two trees: what counts as slower, and processes that serve a tree."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Batch norm's problems mean the same in PyTorch, as fused functions, and in nvFuser's words."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

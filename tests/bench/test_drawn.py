@@ -1,7 +1,5 @@
 """Rows of sizes that a seed said, and the README's table of them."""
 
-from __future__ import annotations
-
 from bench.drawn import drawn_rows, table
 from bench.measure import Setting
 from bench.products import Case

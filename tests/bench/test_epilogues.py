@@ -1,7 +1,5 @@
 """The bench of epilogues: its programs are right, and one kernel each where that is so today."""
 
-from __future__ import annotations
-
 import pytest
 
 import warpsmith

@@ -1,7 +1,5 @@
 """The bench of scaled products runs where there is no GPU, and finds what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

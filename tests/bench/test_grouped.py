@@ -1,7 +1,5 @@
 """The bench of products by group tells right results from wrong ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench import grouped

@@ -1,7 +1,5 @@
 """The bench of slices, choices and orders runs where there is no GPU, and finds what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

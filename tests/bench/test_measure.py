@@ -1,7 +1,5 @@
 """How results are checked before their times count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of whole models: those written here equal eager, and are taken nearly whole."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Every problem means the same in PyTorch, as a fused function, and in nvFuser's words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Products that take turns: operands as cases say, right results told from wrong ones, and rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

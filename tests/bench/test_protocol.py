@@ -1,7 +1,5 @@
 """The suite that times the protocol check: kernels that it proves, rows with limits."""
 
-from __future__ import annotations
-
 import math
 
 from bench.protocol import measure_protocol

@@ -1,7 +1,5 @@
 """The bench of products of random sizes, as far as it needs no GPU."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

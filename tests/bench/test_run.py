@@ -1,7 +1,5 @@
 """Runs: what is refused, what is kept when one ends early."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The suite that times the simulator: its kernels are clean and right, its rows have limits."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import pytest

@@ -1,7 +1,5 @@
 """The long run, cut short: counts stay within limits, and what it must notice is noticed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

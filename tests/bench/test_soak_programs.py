@@ -1,7 +1,5 @@
 """The programs of the long run, and how their results are judged."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -5,8 +5,6 @@ Both are set here to those of the table's size, so these are the kernels that do
 times.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of rows: best peers, geometric means, what failed."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What counts as another kernel."""
 
-from __future__ import annotations
-
 from bench.texts import difference
 
 

@@ -1,7 +1,5 @@
 """Sizes that a seed says, shapes that are forced, and what is said of the times."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import islice
 

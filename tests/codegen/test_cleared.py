@@ -1,7 +1,5 @@
 """Registers that nothing is loaded into: zero where a kernel branches on numbers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

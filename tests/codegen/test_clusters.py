@@ -1,7 +1,5 @@
 """Clusters in CUDA text: ranks, launches, what is sent to other blocks, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Comparisons with what ptxas believes to know: no number is not above anything."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Machine code that lacks what the PTX asked for is told from machine code that has it."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.role_code import Counts, missing_from_ptx, ptx_counts, sass_counts

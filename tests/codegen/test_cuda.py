@@ -1,7 +1,5 @@
 """CUDA text of every kind of statement and value; NVRTC accepts what the schedulers make."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

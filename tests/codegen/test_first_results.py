@@ -1,7 +1,5 @@
 """`ws_block_reduce` for the first threads alone: what these get, and where it keeps its parts."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernels convert 8-bit floats and integers as PyTorch does, on the simulator, bit for bit."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

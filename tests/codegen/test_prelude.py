@@ -1,7 +1,5 @@
 """The prelude's pieces compile, and become the instructions that they promise."""
 
-from __future__ import annotations
-
 import itertools
 import re
 

@@ -1,7 +1,5 @@
 """Matrix products in CUDA text: what is wrong is found, and machine code is short."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache, partial

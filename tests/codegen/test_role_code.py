@@ -1,7 +1,5 @@
 """What kernels with roles do on the simulator, and what ptxas makes of them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache

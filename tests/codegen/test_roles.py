@@ -1,7 +1,5 @@
 """CUDA text of roles: what each warp runs, how groups meet, and what ptxas makes of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Who issues copies in machine code, on texts as nvdisasm prints them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.machine_code import parsed

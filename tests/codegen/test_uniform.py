@@ -1,7 +1,5 @@
 """Copies of the TMA unit are issued by whole warps, straight on: in text, and in machine code."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """What passes between kernels shares memory, and never with what is in use at the same time."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 

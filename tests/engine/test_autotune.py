@@ -1,7 +1,5 @@
 """Candidates that are timed, by a clock that the test winds, and kept between processes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arguments that do not fit are refused by name; those that fit give sizes, strides and scalars."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

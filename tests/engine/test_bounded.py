@@ -1,7 +1,5 @@
 """What calls leave behind: plans, kernels, maps and modules on the device, all within limits."""
 
-from __future__ import annotations
-
 import gc
 import random
 import threading

@@ -1,7 +1,5 @@
 """Registers of roles: derived, given or left; what ptxas makes of them; and what is refused."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import replace

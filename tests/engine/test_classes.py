@@ -1,7 +1,5 @@
 """Sizes of one class have one kernel, and `explain` lists the classes."""
 
-from __future__ import annotations
-
 import gc
 import random
 from collections.abc import Callable

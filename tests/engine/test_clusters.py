@@ -1,7 +1,5 @@
 """Launches of kernels with clusters are checked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

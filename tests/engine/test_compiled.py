@@ -1,7 +1,5 @@
 """From a Kernel with roles to machine code: its registers, its name, and ptxas's remarks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The kernels of a call that has none yet are compiled at the same time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import replace

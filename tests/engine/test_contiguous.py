@@ -1,7 +1,5 @@
 """Calls whose arrays lie contiguous get the kernels of a definition that says so."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Which kernels of a call start early, and that the compiler keeps what they wait for behind."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

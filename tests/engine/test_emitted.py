@@ -1,7 +1,5 @@
 """Kernels that another process left: taken where they are the same, else made again."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Results that have elements are computed in calls in which others have none."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

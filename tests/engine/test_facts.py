@@ -1,7 +1,5 @@
 """What `explain` knows of a call are values, which its text shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any

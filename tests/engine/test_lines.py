@@ -1,7 +1,5 @@
 """Calls between two that were planned, of which the launcher in C computes the numbers."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 from dataclasses import replace

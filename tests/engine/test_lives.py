@@ -1,7 +1,5 @@
 """Calls of large tensors hold no more memory than what is in use at the same time."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

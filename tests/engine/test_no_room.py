@@ -1,7 +1,5 @@
 """Calls that fit no memory, no grid, no driver: what is said, and that others still work."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Lines of CUDA know the lines of Python that they are there for."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

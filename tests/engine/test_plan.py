@@ -1,7 +1,5 @@
 """Plans of calls: which kernels, which arrays, which arguments, and what a call is refused for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

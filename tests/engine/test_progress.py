@@ -1,7 +1,5 @@
 """A bar is shown on a terminal, and only where compiling takes more than two seconds."""
 
-from __future__ import annotations
-
 import io
 import sys
 import threading

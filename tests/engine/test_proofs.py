@@ -1,7 +1,5 @@
 """What is proved before a launch, and what `explain` says of it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Kernels without machine code as it is meant: a call takes another plan, and says so."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`explain` says which warps do what, and what passes between them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Calls on the simulator: results, refusals, and what it says of a kernel that is wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

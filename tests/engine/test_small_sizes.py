@@ -1,7 +1,5 @@
 """Definitions with symbolic extents, called with extents of 0 and 1, against PyTorch."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels of a call at small sizes are the same kernels, and right."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

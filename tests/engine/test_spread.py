@@ -1,7 +1,5 @@
 """Blocks of a kernel that starts early ask for so much memory that no multiprocessor takes many."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

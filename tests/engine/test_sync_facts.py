@@ -1,7 +1,5 @@
 """Every edge of a kernel is listed with what orders it, and with the lines that this became."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tensor maps of launches, and a kernel that copies by them, run on the simulator."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Blocks that meet: results, what is said of them, and grids for which there is no room."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

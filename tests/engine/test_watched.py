@@ -1,7 +1,5 @@
 """Launches with the watchdog on: what is raised, and that kernels with and without it are two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

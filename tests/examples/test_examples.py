@@ -1,7 +1,5 @@
 """Every example runs as it stands, without a GPU, and prints what its reader came for."""
 
-from __future__ import annotations
-
 import runpy
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`FusionDefinition`: what it accepts, what it refuses, what it runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`fuse`: what it traces, when it traces again, and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

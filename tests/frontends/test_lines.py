@@ -1,7 +1,5 @@
 """Errors name the line of the user's program that said what is wrong."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from types import FrameType

@@ -1,7 +1,5 @@
 """What a definition says of an array's memory."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

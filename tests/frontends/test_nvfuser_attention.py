@@ -1,7 +1,5 @@
 """Attention by nvFuser's names: by PyTorch's kernels of what a call passes, else by products."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

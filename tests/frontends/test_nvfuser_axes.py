@@ -1,7 +1,5 @@
 """Axes by nvFuser's names: what makes them, and which ones are one iteration."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

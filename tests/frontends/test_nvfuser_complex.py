@@ -1,7 +1,5 @@
 """Complex numbers by nvFuser's names, which kernels compute as pairs of reals, against PyTorch."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Callable

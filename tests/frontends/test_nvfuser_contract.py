@@ -1,7 +1,5 @@
 """What nvFuser refuses, and its words: programs and tests match them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

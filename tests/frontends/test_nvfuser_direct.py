@@ -1,7 +1,5 @@
 """`nvfuser_direct` by its own names: definitions, calls, texts, refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Programs that import nvFuser's module find warpsmith's."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import warnings

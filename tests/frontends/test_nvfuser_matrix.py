@@ -1,7 +1,5 @@
 """Operations of `nvfuser_direct` by types and layouts, on the simulator, against PyTorch."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.nvfuser_matrix import AGREES, LAYOUTS, cases, outcome

@@ -1,7 +1,5 @@
 """Products of groups, and with scales, by nvFuser's names."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Schedules by hand in nvFuser's words, and its schedulers."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Loops on streams: products in pieces, by PyTorch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`repr` of a definition is Python that defines the same program."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

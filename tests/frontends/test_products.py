@@ -1,7 +1,5 @@
 """Matrix products through the doors: `@`, `fd.ops`, traced functions, printed text, NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

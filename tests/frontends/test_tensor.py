@@ -1,7 +1,5 @@
 """Tensors' operators and methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

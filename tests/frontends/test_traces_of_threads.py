@@ -1,7 +1,5 @@
 """Threads that trace one function for different classes of arguments at the same time."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

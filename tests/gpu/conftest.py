@@ -2,8 +2,6 @@
 with the numbers that they recorded.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

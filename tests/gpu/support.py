@@ -1,7 +1,5 @@
 """What the tests on the GPU share: runs a fused function and holds it against float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Batch norm and its kin on a GPU: right, the same again, and right for sizes of every kind."""
 
-from __future__ import annotations
-
 import pytest
 
 import warpsmith

@@ -1,7 +1,5 @@
 """Blocks of a grid that meet, on a GPU: bits, graphs, streams side by side, grids without room."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

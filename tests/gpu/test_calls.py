@@ -1,7 +1,5 @@
 """Calls as programs make them: graphs, streams, aliases, new sizes, errors in between."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Reductions and scans by rules, of every pattern of dimensions, against float64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

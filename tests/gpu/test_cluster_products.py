@@ -1,7 +1,5 @@
 """Products whose operands come by multicast, on the GPU: right, and the same over many launches."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.apart import apart

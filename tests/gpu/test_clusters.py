@@ -3,8 +3,6 @@
 Each kernel is launched in a process of its own: one that hangs ends there.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.roles.test_cluster_rows import CASES, Rows

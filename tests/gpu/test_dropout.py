@@ -1,7 +1,5 @@
 """Random numbers and dropout on a GPU: the bits that NumPy gives, whatever the schedule."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

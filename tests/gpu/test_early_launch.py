@@ -1,7 +1,5 @@
 """Kernels that start while the one before them ends: right every time, in every setting."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Fused programs carry no gradients, so tensors that require one are refused."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

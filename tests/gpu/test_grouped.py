@@ -1,7 +1,5 @@
 """Products by group on the GPU: tiles that the TMA unit stores end where memory says groups do."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

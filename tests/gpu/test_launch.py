@@ -1,7 +1,5 @@
 """Launching on a GPU: arguments, streams, graphs, shared memory, threads, and what it costs."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

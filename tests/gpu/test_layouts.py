@@ -1,7 +1,5 @@
 """Pointwise fusions over every kind of memory layout, against float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -3,8 +3,6 @@
 The first launches are in a process of their own: a kernel that hangs ends there.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

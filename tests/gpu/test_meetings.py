@@ -3,8 +3,6 @@
 All of them are launched in one process of its own: one that hangs ends there.
 """
 
-from __future__ import annotations
-
 from tests.support.apart import apart
 from tests.support.meeting_launches import launch_meetings
 from tests.support.meetings import MEETINGS

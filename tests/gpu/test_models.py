@@ -1,7 +1,5 @@
 """Blocks of models on the GPU: forward and backward, by plans of many kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

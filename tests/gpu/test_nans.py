@@ -1,7 +1,5 @@
 """NaNs in comparisons whose other side says what a range is: machine code must keep them."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The GPU's conversions of 8-bit floats are PyTorch's, as the simulator's are."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

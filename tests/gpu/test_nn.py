@@ -1,7 +1,5 @@
 """Norms and softmaxes with gradients on a GPU: against float64, beside torch's own kernels."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

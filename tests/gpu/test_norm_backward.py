@@ -1,7 +1,5 @@
 """Norms backward by blocks and by clusters, on a GPU against float64, and the same bits again."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

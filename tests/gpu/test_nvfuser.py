@@ -1,7 +1,5 @@
 """nvFuser's module on a GPU."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

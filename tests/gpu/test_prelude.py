@@ -1,7 +1,5 @@
 """The prelude on a GPU: conversions, vectors, and reductions across blocks and grids."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

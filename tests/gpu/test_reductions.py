@@ -1,7 +1,5 @@
 """Reductions over every pattern of dimensions, against float64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -4,8 +4,6 @@ A test has all rings of one schedule and kind of load. What a kernel would leave
 memory of the size of its result was filled and freed before.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -4,8 +4,6 @@ The first launches are in a process of their own: a kernel that hangs ends there
 is launched a thousand times on one input, without a pause; every result has the bits of the first.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Norms and softmaxes whose rows stay in registers, of blocks and clusters, against float64."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

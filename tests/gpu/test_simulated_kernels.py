@@ -1,7 +1,5 @@
 """The simulator's test kernels on the GPU: specs, launcher and reference results agree."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The same PTX on the simulator and on the GPU: outputs are equal to rounding."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each operation's CUDA spelling computes what its NumPy meaning computes in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

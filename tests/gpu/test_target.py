@@ -1,7 +1,5 @@
 """The GPU that is there: a known model, whose limits and rates are those that the driver says."""
 
-from __future__ import annotations
-
 import pytest
 
 from warpsmith.runtime.driver import device_properties

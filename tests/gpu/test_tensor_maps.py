@@ -1,7 +1,5 @@
 """Tensor maps from the driver, and a kernel that copies by those of its launch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Calls that get their memory launch by launch: the same results, and the planned peak."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.small_models import TINY, loss_of, made

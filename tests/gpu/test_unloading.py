@@ -1,7 +1,5 @@
 """Kernels that are forgotten: their launches end right, graphs keep theirs, memory comes back."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

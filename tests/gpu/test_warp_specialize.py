@@ -1,7 +1,5 @@
 """Kernels of rows with and without a role that loads, on a GPU: against float64, the same bits."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

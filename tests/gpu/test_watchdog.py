@@ -5,8 +5,6 @@ Each runs in a process of its own: its context is lost. `tests/roles/test_watche
 those with roles without a GPU, all but the launch.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Indices follow from loops through splits and merges, both ways, and bounds are found."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Simplified index arithmetic has the value of what was written, and proofs are never wrong."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Which axes are one iteration, and how long it is."""
 
-from __future__ import annotations
-
 from tests.support.program import Program
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir import integers

@@ -1,7 +1,5 @@
 """Parts of a graph as programs of their own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A part of a program, read as a program of its own."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.program import Program

@@ -1,7 +1,5 @@
 """Clusters in the Kernel form: walks over their statements, and their text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Every kind of declaration matters: where one is another, an order or a check is another too."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """What statements must declare, and that a new one needs nothing else to be known everywhere."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 from collections.abc import Iterator

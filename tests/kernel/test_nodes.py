@@ -1,7 +1,5 @@
 """The tree of statements: what each reads and writes, and rewriting of its expressions."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

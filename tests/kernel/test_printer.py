@@ -1,7 +1,5 @@
 """The Kernel form as text: rings have words at every stage."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

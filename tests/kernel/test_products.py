@@ -1,7 +1,5 @@
 """Products of matrices in the Kernel form: walks over their statements, and their text."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.support import plain_products as plain

@@ -1,7 +1,5 @@
 """Where shared buffers lie, and how many bytes they take."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

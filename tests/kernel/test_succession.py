@@ -1,7 +1,5 @@
 """Kernels that start early: their statements, where passes put them, and what must come last."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

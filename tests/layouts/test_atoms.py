@@ -1,7 +1,5 @@
 """Atoms' fragments and descriptors, by products that the simulator's tensor cores compute."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Changes of layout in registers, run lane by lane."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Layouts against what they say of each element, counted one by one."""
 
-from __future__ import annotations
-
 from itertools import product
 from math import prod
 

@@ -1,7 +1,5 @@
 """What is in use at the same time has no byte in common, and what is not may have."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

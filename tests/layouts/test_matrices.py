@@ -1,7 +1,5 @@
 """What `ldmatrix` and `stmatrix` move, against the manual's words, element by element."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

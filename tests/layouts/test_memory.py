@@ -1,7 +1,5 @@
 """Shared memory by layouts: swizzles, widths, banks and descriptors, against counting bytes."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kinds of agents follow from what their tensors are; registers follow from kinds."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.lowering import lowered

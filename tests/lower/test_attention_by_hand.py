@@ -1,7 +1,5 @@
 """Attention forward by hand, with an online softmax: right, clean and proved."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

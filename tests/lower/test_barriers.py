@@ -1,7 +1,5 @@
 """Barriers stand where shared memory needs them, and nowhere else; each one is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

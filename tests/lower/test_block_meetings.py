@@ -1,7 +1,5 @@
 """How often the threads of a block meet to reduce: several values at once, and scratch in turn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Threads that a block cannot have are refused, and the remedy works."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.lowering import lowered

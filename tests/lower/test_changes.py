@@ -1,7 +1,5 @@
 """Copies from registers to registers of other threads: by shuffles or shared memory, by cost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Passes and the check know of clusters: no launch knows a block's rank, and each block has one."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.support.exchanged_sums import summed, values

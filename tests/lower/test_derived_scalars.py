@@ -1,7 +1,5 @@
 """What sizes alone decide is a parameter, which the launch computes."""
 
-from __future__ import annotations
-
 from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text

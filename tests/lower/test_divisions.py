@@ -1,7 +1,5 @@
 """Divisions are computed once, outside of the loops, and by multiplication where that is right."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.launching import check_scheduled, random_inputs

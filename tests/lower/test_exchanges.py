@@ -1,7 +1,5 @@
 """Reductions over clusters: parts go from block to block, and barriers count them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Passes of a loop that lie wholly inside run without predicates, the others with them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Allocation domains by hand: they tell apart all that is alive at once, or are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Steps that move a level, as online softmax moves its maximum, do so together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

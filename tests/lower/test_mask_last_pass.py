@@ -1,7 +1,5 @@
 """Unrolled loops whose last passes alone are masked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

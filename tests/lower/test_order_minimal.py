@@ -1,7 +1,5 @@
 """What is planned suffices, and nothing planned may be left out."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.meeting_kernels import Meeting, planned_kernel

@@ -1,7 +1,5 @@
 """Blocks of a cluster know that all have started before one sends to another, and end together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.support.exchanged_sums import summed

@@ -1,7 +1,5 @@
 """Matrix products get their fences and groups, and release stages when their group is done."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.lowered_products import SMALL, kernels

@@ -1,7 +1,5 @@
 """Bools that threads compute and keep in registers take a bit each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

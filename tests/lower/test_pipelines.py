@@ -1,7 +1,5 @@
 """Pipelines: what each carrier becomes in each scope, and where the four verbs stand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

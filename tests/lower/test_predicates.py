@@ -1,7 +1,5 @@
 """Predicates: there where an index may leave its range, absent where it provably cannot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tiles that the L2 is asked for: those that come later than the first ones, each once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

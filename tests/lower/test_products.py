@@ -1,7 +1,5 @@
 """Products scheduled by hand: right on the simulator, or refused with what to change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

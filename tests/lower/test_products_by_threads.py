@@ -1,7 +1,5 @@
 """Products without tensor cores: threads sum them, without predicates where that is right."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

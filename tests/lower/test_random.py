@@ -1,7 +1,5 @@
 """Numbers that look random in kernels: the same under every schedule, four for one block."""
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any

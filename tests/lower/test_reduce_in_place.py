@@ -1,7 +1,5 @@
 """What blocks add up stays in the registers in which it was summed, unless something needs both."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

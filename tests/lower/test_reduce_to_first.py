@@ -1,7 +1,5 @@
 """Reductions across threads whose results only the first of these get."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

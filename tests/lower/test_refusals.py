@@ -1,7 +1,5 @@
 """Schedules that only lowering can see to be impossible, and its words for them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Operand a of tensor cores in registers: computed there, or the sums of another product."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial

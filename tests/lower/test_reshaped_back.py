@@ -1,7 +1,5 @@
 """Results whose dimensions a reshape made from those of the loops: each element is stored once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Passes on kernels with roles: each branch is a scope of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import reduce

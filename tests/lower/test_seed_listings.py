@@ -5,8 +5,6 @@ barrier; and one behind the barrier, of the storing warp. Here threads that wrot
 before they meet; where only one warp, or one thread, wrote, it alone does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

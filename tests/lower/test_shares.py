@@ -1,7 +1,5 @@
 """Reductions over clusters of whose results each block keeps a share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The whole text of small kernels: what changes here was meant to change."""
 
-from __future__ import annotations
-
 import textwrap
 
 from tests.support.program import Program

@@ -1,7 +1,5 @@
 """What a product's kernel does before its agents part: maps, barriers, and the cluster's start."""
 
-from __future__ import annotations
-
 from tests.support.lowered_products import kernels
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster

@@ -1,7 +1,5 @@
 """Copies to shared memory by `stmatrix`: right on the simulator, or refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes
@@ -51,20 +49,23 @@ def staged(
     return fd
 
 
+@pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("rows", [16, 64])
 @pytest.mark.parametrize(("padding", "swizzle"), [(0, 0), (8, 0), (0, 128)])
-def test_matrices_are_stored_where_they_are_read(padding: int, swizzle: int, rows: int) -> None:
-    """By a warp, and by a warp group."""
+def test_matrices_are_stored_where_they_are_read(
+    padding: int, swizzle: int, rows: int, turned: bool
+) -> None:
+    """By a warp, and by a warp group; as they are, and turned on their way."""
     values = np.arange(64 * rows).reshape(rows, 64).astype(ml_dtypes.bfloat16)
+    fusion = staged(padding=padding, swizzle=swizzle, rows=rows, turned=turned)
     with knobs.scope(device="sim"):
-        (result,) = staged(padding=padding, swizzle=swizzle, rows=rows).manual_execute([values])
+        (result,) = fusion.manual_execute([values])
     np.testing.assert_array_equal(result, -values)
 
 
-@pytest.mark.parametrize("changes", [{"padding": 4}, {"turned": True}], ids=str)
-def test_rows_that_are_no_16_bytes_of_their_own_are_refused(changes: dict[str, Any]) -> None:
+def test_rows_that_are_no_16_bytes_of_their_own_are_refused() -> None:
     """Padded by 8 bytes, every other row would begin within 16 bytes."""
     with pytest.raises(ScheduleError, match="WS1003") as refusal:
-        lowered(staged(**changes))
+        lowered(staged(padding=4))
     assert "are no matrices of stmatrix" in str(refusal.value)
     assert "call split_fragments" in refusal.value.remedy

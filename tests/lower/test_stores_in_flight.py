@@ -1,7 +1,5 @@
 """A role that stores by the TMA unit keeps stores on their way, and releases stages behind them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Vector accesses: their widths, what a launch must check for them, and short last vectors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

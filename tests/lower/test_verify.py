@@ -1,7 +1,5 @@
 """Every rule of the Kernel form finds a pass that breaks it, and names it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

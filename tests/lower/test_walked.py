@@ -1,7 +1,5 @@
 """Layouts as index expressions and back."""
 
-from __future__ import annotations
-
 from itertools import product
 
 from hypothesis import given, settings

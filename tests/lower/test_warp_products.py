@@ -1,7 +1,5 @@
 """Products that warps compute by `mma.sync`, of operands that `ldmatrix` loads where they fit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

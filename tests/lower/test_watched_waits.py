@@ -1,7 +1,5 @@
 """Waits that end: every wait of a kernel gets a site, which names what it waits for."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Welford's steps of a pass move the mean together, around a mean that is there already."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

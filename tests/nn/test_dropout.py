@@ -1,7 +1,5 @@
 """Dropout, residual add and norm in one call: against torch with the same mask."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

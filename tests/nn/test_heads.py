@@ -1,7 +1,5 @@
 """Gated units, rotations of heads and embeddings against torch in float64."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any

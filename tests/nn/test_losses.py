@@ -1,7 +1,5 @@
 """Cross entropy and its gradient against torch in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -4,8 +4,6 @@ Row `r` belongs to block `r mod blocks`. A thread adds those of its block one af
 worst all of them, and the second kernel adds the blocks' sums.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

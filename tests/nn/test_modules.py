@@ -1,7 +1,5 @@
 """Modules are torch's but for what computes them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Norms with gradients: shapes, types, layouts and what is left out, against torch in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

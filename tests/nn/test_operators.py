@@ -1,7 +1,5 @@
 """What torch sees of the training doors: compiled, traced, differentiated in other ways."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What torch takes and the training doors do not, or neither does, gets a warpsmith error."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Norms of rows like some that were here before ask little, and refuse what they refused."""
 
-from __future__ import annotations
-
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """The kernels behind the training doors, on the simulator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

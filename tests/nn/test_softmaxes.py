@@ -1,7 +1,5 @@
 """Softmaxes with gradients against torch in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Attention and its gradients against PyTorch's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

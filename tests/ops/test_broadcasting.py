@@ -1,7 +1,5 @@
 """Shapes of operands are joined as PyTorch joins them."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reductions by rules: PyTorch's values where it has them, and laws that a rule must keep."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`einsum` has PyTorch's shapes and values for random equations, and says what it cannot read."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The scaled complementary error function, from where it overflows to where it vanishes."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """The NumPy meaning of a fusion, also of one that is scheduled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

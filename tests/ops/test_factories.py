@@ -1,7 +1,5 @@
 """Tensors from scalars."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Products by group are those of each group's rows and its own matrix."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cross entropy as an operation of a fusion."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Matrix products give PyTorch's types, shapes and values, and refuse what PyTorch refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Float8 and Int8 have PyTorch's types and values; float8 is computed in Float where it refuses."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

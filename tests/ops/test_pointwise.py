@@ -1,7 +1,5 @@
 """The functions of `ops` that compute element by element."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

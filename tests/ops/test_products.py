@@ -1,7 +1,5 @@
 """Products under PyTorch's other names have its shapes and values, and refuse what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

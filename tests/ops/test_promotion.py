@@ -1,7 +1,5 @@
 """Types of results are PyTorch's, for every pair of types and every kind of operand."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

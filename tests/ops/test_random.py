@@ -1,7 +1,5 @@
 """Numbers that look random: Philox itself, what is made of it, and that no schedule changes it."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

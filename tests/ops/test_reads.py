@@ -1,7 +1,5 @@
 """Slices, pads, joins and choices are PyTorch's, of every type and layout; bad ones are refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reductions give PyTorch's types, shapes and values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Elements of a dimension repeated in a row: values, sizes that fit and that do not, refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

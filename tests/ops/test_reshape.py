@@ -1,7 +1,5 @@
 """Reshape, as merges and splits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

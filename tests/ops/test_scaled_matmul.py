@@ -1,7 +1,5 @@
 """Products of scaled operands: what each kind of scale means, on the simulator too; refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

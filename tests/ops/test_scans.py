@@ -1,7 +1,5 @@
 """What scans mean: PyTorch's values, and those that it has no name for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

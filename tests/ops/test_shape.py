@@ -1,7 +1,5 @@
 """Operations on dimensions alone."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

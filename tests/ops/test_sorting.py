@@ -1,7 +1,5 @@
 """Orders and what is written by indices: PyTorch's, the same bits every time, on kernels too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

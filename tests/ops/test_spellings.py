@@ -1,7 +1,5 @@
 """CUDA spellings on the simulator, and how their results are judged: what passes, what does not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Each operation of the table means what PyTorch means, and every CUDA spelling compiles."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import warnings

@@ -1,7 +1,5 @@
 """The command that writes pages."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The page about ordering shows how often ordering runs for a tile of the scheduler's product."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pages import counts

@@ -1,7 +1,5 @@
 """The page about ordering shows the edges of the kernel of the page about roles."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

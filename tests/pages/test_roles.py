@@ -1,7 +1,5 @@
 """The page about roles shows what its kernel is, what is said of it, and what is refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The table of targets in the documentation is that of the values."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pages.targets import table, written

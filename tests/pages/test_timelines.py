@@ -1,7 +1,5 @@
 """The pictures in docs/rings.md and docs/roles.md are what their kernels do on the simulator."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from xml.etree import ElementTree

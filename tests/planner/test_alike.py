@@ -1,7 +1,5 @@
 """Parts of programs that differ in names alone, and parts that differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

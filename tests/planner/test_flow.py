@@ -1,7 +1,5 @@
 """Cheapest cuts of small graphs, also against all cuts that there are."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """Planning reads a program and changes nothing of it: whatever would raises."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import FrozenInstanceError

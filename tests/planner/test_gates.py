@@ -1,7 +1,5 @@
 """Which products of one operand are one kernel."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Products of which two stretches of columns meet: one kernel, which reads both of the weight."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels that are one because that is predicted to be faster write all that is asked of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What kernels compute together, and what is asked of schedulers, grows as the program does."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from typing import Any

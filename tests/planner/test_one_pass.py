@@ -1,7 +1,5 @@
 """Softmaxes of rows that no kernel keeps: the maximum and the sum are found in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What keeps two kernels of a plan from being one."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A product and what is behind it: one kernel or two, by what both are priced at."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -98,15 +96,13 @@ def test_an_epilogue_of_few_elements_saves_a_launch() -> None:
 
 
 def test_an_epilogue_that_another_group_multiplies_beside_saves_a_kernel() -> None:
-    """Unless tensor cores wait for more of it than a kernel takes, as for random numbers behind a
-    product of fewer rows.
-    """
+    """Random numbers, too: of 2048 rows one kernel takes 101 us, the product alone 91."""
     m, n, k = MEASURED
     arrays = empty(m, k), empty(n, k)
     assert kernels(bias_gelu, *arrays, empty(n)) == ["matmul"]
     assert kernels(drawn, *arrays, empty(m, n)) == ["matmul"]
     m, n = 2048, 4096
-    assert kernels(drawn, empty(m, k), empty(n, k), empty(m, n)) == ["matmul", "pointwise"]
+    assert kernels(drawn, empty(m, k), empty(n, k), empty(m, n)) == ["matmul"]
 
 
 def test_two_kernels_are_to_be_clearly_faster() -> None:

@@ -1,7 +1,5 @@
 """Programs around products: what is one kernel, what crosses memory, and in which form."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Prices of products follow from the instruction that computes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from warpsmith import DataType, FusionDefinition

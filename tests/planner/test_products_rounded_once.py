@@ -1,7 +1,5 @@
 """A product with a bias, or what `addmm` adds, is rounded once, wherever its kernels end."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

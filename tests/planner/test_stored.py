@@ -1,7 +1,5 @@
 """Whatever is stored or has a kernel of its own, results are right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sums that are summed again are one kernel, though nothing but their origin is common."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.images import Images

@@ -1,7 +1,5 @@
 """Tensors whose dimensions are the same iterations, because the program says so."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.program import Program

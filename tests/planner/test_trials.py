@@ -1,7 +1,5 @@
 """What is stored, or written by a kernel of its own, because that is predicted to be faster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Elements of a program's inputs, drawn from a seed, in any layout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

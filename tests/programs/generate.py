@@ -1,7 +1,5 @@
 """Random programs, grown statement by statement from one seed."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Iterable

@@ -4,8 +4,6 @@ Each statement is run by `meaning.py` as it is added. It is refused where it bre
 its numbers run away, or where too little is known of them: what is left can be compared.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """One program defined, planned or run, and held against its meaning."""
 
-from __future__ import annotations
-
 import re
 import time
 import traceback

@@ -5,8 +5,6 @@ Nothing here looks at a fusion. Promotion and the functions of single numbers ar
 where are said a second time, so that a fault in `ops` shows as well as one in a kernel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

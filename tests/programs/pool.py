@@ -1,7 +1,5 @@
 """Work of several processes, each item under a time limit; a process that hangs is replaced."""
 
-from __future__ import annotations
-
 import faulthandler
 import multiprocessing
 import time

@@ -5,8 +5,6 @@ Prints progress and failures as they come, then a table: how many were planned o
 Python that can be run.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import sys

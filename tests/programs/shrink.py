@@ -1,7 +1,5 @@
 """A failing program made smaller, step by step, as long as it fails in the same way."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Steps that compute element by element, choose, draw, or make tensors of scalars."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

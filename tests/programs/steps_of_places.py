@@ -1,7 +1,5 @@
 """Steps that read elements at other places, join tensors, and scan by other rules than sums."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.programs.growth import Growth

@@ -1,7 +1,5 @@
 """Steps that multiply with sums: in all types, with results in any."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

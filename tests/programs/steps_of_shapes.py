@@ -1,7 +1,5 @@
 """Steps that move, reduce and norm."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Shrinking finds short programs; the pool outlives what hangs and dies; the table counts."""
 
-from __future__ import annotations
-
 import os
 import time
 

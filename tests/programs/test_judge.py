@@ -1,7 +1,5 @@
 """The judge sees what is wrong, knows what it cannot know, and reads a program as its text says."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

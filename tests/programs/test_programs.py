@@ -4,8 +4,6 @@
 runs as it stands.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from tests.programs import steps

@@ -1,7 +1,5 @@
 """Values of a program: types, dimensions and bounded arrays; and operands in a wanted type."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

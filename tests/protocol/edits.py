@@ -1,7 +1,5 @@
 """Kernels with one thing changed, for checks that must notice."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ the phase that lets it pass, an arrival the phase in which it counts, a read wha
 Copies land as steps of their own, at any time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 from warpsmith.protocol.skeleton import Kind, Skeleton

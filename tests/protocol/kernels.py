@@ -1,7 +1,5 @@
 """Kernels with roles of the size and shape that the check meets every day, lowered."""
 
-from __future__ import annotations
-
 from tests.support import role_chains, role_streams
 from tests.support.lowered_products import SMALL, product_kernel, sizes
 from tests.support.lowering import lowered

@@ -3,8 +3,6 @@
 `trace` runs a body the slow way: every iteration, every expression evaluated anew.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

@@ -1,7 +1,5 @@
 """Random integers that kernels might compute from loop indices and places of cursors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

@@ -1,7 +1,5 @@
 """Random protocols, right ones and wrong ones: rings between actors, with one thing changed."""
 
-from __future__ import annotations
-
 from random import Random
 
 from warpsmith.protocol.skeleton import Actor, BarrierStage, Kind, Place, Skeleton, Step

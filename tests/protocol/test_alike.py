@@ -1,7 +1,5 @@
 """Which blocks of a cluster are looked at, and for how many they stand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Agents that skip by what memory says must do so alike."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the protocol check says of blocks that work together."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

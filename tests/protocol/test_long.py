@@ -1,7 +1,5 @@
 """Blocks whose whole run is too long to be listed: loops are cut, and all rules still hold."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import replace

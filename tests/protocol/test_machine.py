@@ -1,7 +1,5 @@
 """What the machine concludes from one run, held against every interleaving."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Groups of a role that meet as a whole, behind the loops in which they take turns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """Products read stages until they are awaited: the check of kernels that multiply matrices."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.protocol.edits import Change, edited, instead, without

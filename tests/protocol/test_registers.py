@@ -1,7 +1,5 @@
 """The arithmetic of register budgets: what is at entry, what is legal, and what is derived."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

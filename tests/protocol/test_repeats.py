@@ -1,7 +1,5 @@
 """Runs that are cut short where they repeat, held against the same runs in full."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from random import Random
 

@@ -1,7 +1,5 @@
 """What people read when a protocol is wrong."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

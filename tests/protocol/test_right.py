@@ -1,7 +1,5 @@
 """Protocols that are right: roles of every kind, and rings without roles. All must pass."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 

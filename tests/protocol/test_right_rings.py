@@ -1,7 +1,5 @@
 """The protocol check passes every schedule of rings by TMA: the deepest rings, and shallow ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.lowering import lowered

@@ -1,7 +1,5 @@
 """Stages of several rows, some of which are not there in a block's last turn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

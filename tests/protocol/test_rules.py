@@ -1,7 +1,5 @@
 """Rules of the machine that kernels with roles do not break by one change: skeletons by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Ranges of scalars, and what they do not depend on, held against all values."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

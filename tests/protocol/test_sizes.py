@@ -1,7 +1,5 @@
 """Sizes by which loops run as often as is wanted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ Budgets are those of a quiet machine, several times what the check takes there; 
 runs is held against twice as much, since machines that run tests are not quiet.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What a kernel that starts early must not do: each wrong one is refused, with the buffer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

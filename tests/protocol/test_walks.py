@@ -1,7 +1,5 @@
 """Lists of steps, held against those of a walk that leaves no iteration out."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 

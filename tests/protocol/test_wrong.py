@@ -1,7 +1,5 @@
 """Kernels with roles in which one thing is wrong: each is refused, and the message says where."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

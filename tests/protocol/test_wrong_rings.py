@@ -1,7 +1,5 @@
 """Kernels without roles, whose rings have one thing wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

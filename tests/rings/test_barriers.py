@@ -1,7 +1,5 @@
 """What orders the stages of circular buffers, as it stands in the CUDA text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

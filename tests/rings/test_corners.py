@@ -1,7 +1,5 @@
 """Circular buffers where sizes, types, threads or addresses are out of the ordinary."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

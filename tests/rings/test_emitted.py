@@ -1,7 +1,5 @@
 """What kernels with rings become: PTX, and machine code where it can be disassembled."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import cache

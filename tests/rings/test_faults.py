@@ -1,7 +1,5 @@
 """Rings with one thing wrong: whatever guards a stage, the simulator tells when it is missing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loads of tiles by the TMA unit: boxes by tensor map, ahead and at once, and what threads load."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

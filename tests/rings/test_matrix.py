@@ -4,8 +4,6 @@ Each kernel meets all extents of the ring's dimension, two of them under several
 and copies.
 """
 
-from __future__ import annotations
-
 import zlib
 
 import pytest

@@ -1,7 +1,5 @@
 """Rings of loops that follow each other have the same bytes of shared memory, barriers included."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

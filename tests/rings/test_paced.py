@@ -1,7 +1,5 @@
 """Rings whose fills keep an interval: where the clock is asked, and what it does not order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

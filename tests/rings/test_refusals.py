@@ -1,7 +1,5 @@
 """Circular buffers that only lowering can see to be impossible, and its words for them."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

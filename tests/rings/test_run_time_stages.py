@@ -1,7 +1,5 @@
 """Stages whose length calls decide: one bulk copy brings a whole row into each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

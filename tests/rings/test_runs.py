@@ -1,7 +1,5 @@
 """Loads of contiguous bytes by the TMA unit: runs that end where memory does, and whole chunks."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Stores of tiles from shared memory by the TMA unit: from one stage and from several."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

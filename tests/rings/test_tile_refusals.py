@@ -1,7 +1,5 @@
 """Tiles that the TMA unit cannot copy, and what lowering says of them: value, rule and remedy."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Blocks of a cluster that load for each other, by public primitives: right and clean."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

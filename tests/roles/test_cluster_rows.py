@@ -1,7 +1,5 @@
 """Rows that are shared out over a cluster, loaded by one role and reduced by another."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any

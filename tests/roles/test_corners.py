@@ -1,7 +1,5 @@
 """Roles where sizes or addresses are out of the ordinary, and how much of a block they take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

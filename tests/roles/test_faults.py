@@ -3,8 +3,6 @@
 The protocol check sees the kernel, the simulator the PTX of its text; neither knows of the other.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

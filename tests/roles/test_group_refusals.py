@@ -1,7 +1,5 @@
 """Groups of warps that cannot take turns, and the words for them; what these advise works."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

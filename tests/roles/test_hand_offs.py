@@ -1,7 +1,5 @@
 """Hand-offs between the groups of a product that are wrong: each is refused, and found in a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial

@@ -4,8 +4,6 @@
 `make test-all` runs all of them, every extent of the dimension that roles walk under sixteen.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Iterator

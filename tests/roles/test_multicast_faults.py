@@ -1,7 +1,5 @@
 """Blocks of a cluster that load for each other, with one thing wrong: refused, and found."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache

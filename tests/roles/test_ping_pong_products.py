@@ -1,7 +1,5 @@
 """Products by hand whose warp groups take turns: right, or refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Roles that cannot be, and the words for them; what the words advise is tried, and works."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

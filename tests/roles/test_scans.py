@@ -1,7 +1,5 @@
 """Scans in roles: rows that another role loads, by all threads of a role, or by groups in turn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

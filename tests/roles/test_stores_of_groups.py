@@ -1,7 +1,5 @@
 """Stores by the TMA unit that the groups ask for which compute what is stored."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Products whose blocks are handed their tiles by a counter, through an agent of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any

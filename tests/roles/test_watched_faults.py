@@ -1,7 +1,5 @@
 """The faults of roles of `tests/gpu/test_watchdog.py` without a GPU: they hang on the simulator."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import product

@@ -1,7 +1,5 @@
 """The process in which risky kernels are launched first: results, errors, and its end."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """Packing kernel arguments."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 

@@ -1,7 +1,5 @@
 """Arrays of NumPy and PyTorch under one description."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The cache of compiled kernels: hits, misses, damage, and several processes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import threading
 import time

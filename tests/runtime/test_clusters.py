@@ -1,7 +1,5 @@
 """Launches of clusters: which grids are refused, and what large clusters ask the driver for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

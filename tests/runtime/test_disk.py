@@ -1,7 +1,5 @@
 """The limit of a cache directory: what goes first, and what other processes do."""
 
-from __future__ import annotations
-
 import os
 import warnings
 from dataclasses import replace

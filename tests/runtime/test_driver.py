@@ -1,7 +1,5 @@
 """The driver wrapper: statuses in words, and a machine without a GPU."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

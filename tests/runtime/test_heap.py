@@ -1,7 +1,5 @@
 """Memory of compiles: taken by no more threads than there are cores, and given back."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

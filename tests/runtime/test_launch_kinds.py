@@ -1,7 +1,5 @@
 """Launches that start early, or with all blocks at once: what the driver is given."""
 
-from __future__ import annotations
-
 import ctypes
 import struct
 from types import SimpleNamespace

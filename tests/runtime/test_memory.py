@@ -1,7 +1,5 @@
 """Memory of a device, and the span of bytes that a strided array covers."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

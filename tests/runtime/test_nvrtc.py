@@ -1,7 +1,5 @@
 """Compiling CUDA C++: what comes out, what ptxas reports, and how refusals read."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Caches that forget: what goes, what counts together, and many threads at once."""
 
-from __future__ import annotations
-
 import gc
 import random
 import threading

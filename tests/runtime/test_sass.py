@@ -1,7 +1,5 @@
 """Disassembling."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The stream of work on a machine whose PyTorch has none."""
 
-from __future__ import annotations
-
 import sys
 from types import SimpleNamespace
 

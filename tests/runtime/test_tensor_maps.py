@@ -1,7 +1,5 @@
 """Tensor maps: every rule of the TMA unit in words, and what the driver is asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Kernels that nobody launches any more: when they are unloaded, and when not."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@ The device code runs on the simulator, under orders in which waits find nothing 
 limit that is over at once.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from dataclasses import replace

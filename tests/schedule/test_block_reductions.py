@@ -1,7 +1,5 @@
 """Threads of blocks of every shape reduce along any of its axes, and so do blocks."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.block_reductions import CASES, TYPES, Axes, Shape, check

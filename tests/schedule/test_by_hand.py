@@ -1,7 +1,5 @@
 """Schedules as people write them, one for each primitive, run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Loops that the blocks of a cluster share: what they compute, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Loops that a layout deals out, against where the layout says each element is."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Laying a schedule, and lowering it, take steps that grow with the program and no faster."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nests of random programs, held against a search for circles in all of the program."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from itertools import product

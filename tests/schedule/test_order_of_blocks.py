@@ -1,7 +1,5 @@
 """What orders blocks of the grid that scan a row: without each of it, something goes wrong."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Sizes that shared memory needs as numbers: those of dimensions that a block holds whole."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from warpsmith import FusionDefinition, MemoryType, ParallelType

@@ -1,7 +1,5 @@
 """Primitives for tensor cores: the loops that they make, and what they refuse."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

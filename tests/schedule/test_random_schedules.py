@@ -1,7 +1,5 @@
 """Every schedule by hand is either refused, in words, or computes the right numbers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, note, settings

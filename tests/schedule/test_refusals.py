@@ -1,7 +1,5 @@
 """What each schedule primitive refuses, in which words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

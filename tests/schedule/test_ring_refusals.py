@@ -1,7 +1,5 @@
 """What primitives of circular buffers, carriers and swizzles refuse, in which words."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What circular buffers, carriers of copies and swizzles say on a tensor, and whom they reach."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.program import Program

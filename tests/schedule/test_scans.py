@@ -1,7 +1,5 @@
 """Scans scheduled by hand: how threads, warps and loops share the elements, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows divided in pieces that begin at multiples of their size in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

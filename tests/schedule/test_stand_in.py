@@ -1,7 +1,5 @@
 """References that divide axes of one element."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

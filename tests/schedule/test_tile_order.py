@@ -1,7 +1,5 @@
 """Orders in which tiles follow each other: each tile once, and none that is not there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

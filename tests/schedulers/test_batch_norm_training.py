@@ -1,7 +1,5 @@
 """Batch norm in training: running statistics in place, inference, sizes of 0 and 1, registers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

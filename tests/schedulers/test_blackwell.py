@@ -1,7 +1,5 @@
 """Norms in both forms, with roles and without, for Blackwell (sm_100a), on the simulator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

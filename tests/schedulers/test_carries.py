@@ -1,7 +1,5 @@
 """Reductions by rules under the schedules that sums have, on the simulator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Rows that lie in several pieces, as a channel of `[N, C, H, W]` does."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Rows that the blocks of a cluster share: which they are, and that they are right."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

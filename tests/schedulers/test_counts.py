@@ -1,7 +1,5 @@
 """Sums over a number that all elements share, and what kernels compute in place of the quotient."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import ModuleType
 from typing import Any

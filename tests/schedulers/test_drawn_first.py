@@ -1,7 +1,5 @@
 """Dropouts backward draw before the rows of a turn are there, where blocks share them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Short programs that random ones shrank to, each of which was refused or broke a scheduler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows that the blocks of a grid share, in one piece or several, wherever these begin in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rows in registers beside sums of columns: norms backward, from the user's words to results."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Norms backward whose rows the blocks of a cluster share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

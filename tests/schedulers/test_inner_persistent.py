@@ -1,7 +1,5 @@
 """Rows that stay in registers: norms, softmaxes and their kin are one kernel, and right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A pointwise kernel behind another one goes through memory from its end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of many bytes: what their loads bring into the L2 is the last to go from it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The matmul scheduler: what it takes, and that its kernels are right on the simulator."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import gcd
 from typing import Any

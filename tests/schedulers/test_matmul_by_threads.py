@@ -1,7 +1,5 @@
 """Products that threads multiply: what is taken, that it is right, what the kernels are like."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Rows that no 16-byte vector fits."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

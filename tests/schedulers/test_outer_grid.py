@@ -1,7 +1,5 @@
 """Columns that the blocks of a grid share, which meet and keep what they have loaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Columns that stay in registers: norms and softmaxes over what is not the fastest dimension."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of many bytes whose blocks keep to the memory's pace, so that none runs ahead."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of parts that stay in registers: group norms in both memory formats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

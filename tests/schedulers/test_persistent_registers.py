@@ -1,7 +1,5 @@
 """What the heuristic of rows in registers predicts, and what ptxas makes of it."""
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows in registers, from the user's words to results on the simulator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Vectors of rows that nothing divides go on from one row to the next."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Which pointwise loads leave no copy in L1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Automatic pointwise schedules on every kind of layout."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

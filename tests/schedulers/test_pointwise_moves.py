@@ -1,7 +1,5 @@
 """Automatic pointwise schedules of programs that rename, add, drop and reshape dimensions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Threads with several rows of the columns that they share: when, how, and that they are right."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The model of rows, held against timings at sizes drawn at random."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Products are cut into segments of their own, read operands as they lie, and are computed once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

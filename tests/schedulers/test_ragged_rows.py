@@ -1,7 +1,5 @@
 """Rows whose length no number of threads divides: one masked pass behind those that are full."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Random programs over rows: reductions of reductions, row results, shared rows, all mixed."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Reads go past what moves, reads or computes their sources: the same values, by fewer kernels."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Reads at computed places: what follows is fused, what is computed is stored first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

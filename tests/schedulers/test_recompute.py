@@ -1,7 +1,5 @@
 """Which stages compute what of a row: what is decided is what is then done."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Blocks, splits and their order, for rows, columns and everything."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import TypeGuard

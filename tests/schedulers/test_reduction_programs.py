@@ -1,7 +1,5 @@
 """Automatic reductions with work before and after them, and several at once."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Automatic reductions, run: patterns, operations, splits, odd sizes."""
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,7 +1,5 @@
 """Rows that a reshape makes of inputs: which kernels have them, and what loads them ahead."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What is computed between a reshape of a product and the one back needs none."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

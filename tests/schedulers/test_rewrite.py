@@ -1,7 +1,5 @@
 """Algebra before scheduling: quotients that are rounded to 16 bits anyway."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Schedules whose loads run ahead: chosen where they pay, right wherever they are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows that begin anywhere: vectors that go across where they begin and end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

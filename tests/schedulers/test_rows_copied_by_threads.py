@@ -1,7 +1,5 @@
 """Rows beside sums of columns that the TMA unit cannot bring: threads copy them to the ring."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

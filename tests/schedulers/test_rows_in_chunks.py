@@ -1,7 +1,5 @@
 """Rows that neither begin nor end at multiples of 16 bytes: the TMA unit brings whole chunks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

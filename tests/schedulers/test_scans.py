@@ -1,7 +1,5 @@
 """Scans of every size, type and layout in their own kernel, and what may stand beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

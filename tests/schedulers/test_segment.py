@@ -1,7 +1,5 @@
 """Programs that take several kernels: cut, run one after the other, and compared."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.launching import check_segments, random_inputs

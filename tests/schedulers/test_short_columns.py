@@ -1,7 +1,5 @@
 """Short columns, each reduced in one pass: blocks, kernels without exchange, results."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import fields

@@ -1,7 +1,5 @@
 """Norms and softmaxes, specialized: a role loads rows, groups of warps take turns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The doors by which roles are asked for in kernels of rows, and what is refused there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is one for a row, though not for all rows, as a channel's weight of an instance norm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The machine as the tests' cache holds it, for tests that would compile it into another one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bugs that shipped: each is found at the trip counts where it shows, and only there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

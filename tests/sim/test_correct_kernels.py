@@ -1,7 +1,5 @@
 """Every correct kernel at every trip count: no finding under any schedule, the right outputs."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.catalog import LOOPS, NAMES, TWINS, cases, read_ptx, read_spec

@@ -1,7 +1,5 @@
 """Damaged texts and specs end in a report or a SimulationError; nothing else, and no crash."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """`warpsmith.sim.run`: what it takes, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The simulator's test kernels: their specs fit their PTX, and each fault changes the kernel."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any

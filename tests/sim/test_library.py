@@ -1,7 +1,5 @@
 """The machine in the cache directory: kept, damaged, and where nothing can be kept."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

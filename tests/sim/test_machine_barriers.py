@@ -1,7 +1,5 @@
 """Barriers, clusters, register pools, and runs that do not end."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.machine import at, clean, finding, found, run, values

@@ -1,7 +1,5 @@
 """The machine's C: no compiler warning; with sanitizers, no complaint over real kernels."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Asynchronous copies of threads and in bulk, and the mbarriers that they complete on."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.machine import at, clean, finding, found, run, values

@@ -1,7 +1,5 @@
 """Launches that start while the kernel before them runs: no buffer is touched before the wait."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Divergence and reconvergence: where lanes part, where they meet, and what they compute."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.machine import clean, found, values

@@ -1,7 +1,5 @@
 """Instructions of a whole warp: shuffles, votes, matches, reductions, elections."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """`ldmatrix` and `stmatrix` by the manual's figures, with NumPy alone, of rows in any order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loads, stores and atomics: spaces, widths, bounds, alignment, undefined bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What orders memory: patterns of release and acquire, right ones clean, broken ones found."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.machine import clean, finding, found, run, text_of, values

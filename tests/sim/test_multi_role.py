@@ -1,7 +1,5 @@
 """The multi-role kernel with its author's faults, one by one and all together."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.catalog import LOOPS, read_ptx, read_spec

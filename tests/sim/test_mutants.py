@@ -4,8 +4,6 @@
 prints the counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

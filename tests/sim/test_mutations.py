@@ -1,7 +1,5 @@
 """The mutation engine by itself: what it changes, and what it must leave alone."""
 
-from __future__ import annotations
-
 from tests.sim.support.mutations import Mutant, mutants
 from tests.sim.support.ptx_text import Boundary, Instruction, statements
 

@@ -1,7 +1,5 @@
 """What kernels print, and what a failed assertion says."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.small import ptx_of, run_body

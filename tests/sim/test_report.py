@@ -1,7 +1,5 @@
 """Reports: verdicts, sides, what JSON holds, and where findings say that they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Specs: what they describe, and each way of not fitting, with what is said then."""
 
-from __future__ import annotations
-
 import json
 import struct
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Timelines: what is in them, and that they fit together."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Kernels that Triton compiled: the right numbers, and no finding but the listed ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.catalog import TRITON, TRITON_FINDINGS, read_ptx, read_spec

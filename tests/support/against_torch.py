@@ -1,7 +1,5 @@
 """A function of tensors as a fusion, evaluated, and compared with what PyTorch makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

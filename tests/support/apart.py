@@ -3,8 +3,6 @@
 A new kernel is launched for the first time like this: whatever it does, the tests go on.
 """
 
-from __future__ import annotations
-
 import pickle
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Reductions by hand schedules over threads of a block along any axes, and over blocks."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A headless Chromium, told what to do over a pipe by its DevTools protocol."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """A fusion scheduled by hand whose kernel copies tiles by tensor maps, of its input and output."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.support.tiling import Tiling, bind_tile, loaded, stored

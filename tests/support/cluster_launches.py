@@ -1,7 +1,5 @@
 """Kernels with clusters on the GPU: the launches of each, for a process of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels by hand in which blocks of a cluster load for each other: products, rows plus a row."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType

@@ -1,7 +1,5 @@
 """Products of any operands: any order of dimensions, layout, type and pointwise work."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random

@@ -1,7 +1,5 @@
 """Rows less their sums, over blocks of a cluster that exchange parts of these."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.schedule.test_clusters import CLUSTER, reduction_of, spread

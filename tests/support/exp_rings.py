@@ -1,7 +1,5 @@
 """`exp(x)` by hand, each through a ring of its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from warpsmith import FusionDefinition, LoadStoreOpType, MemoryType, ParallelType

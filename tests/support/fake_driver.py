@@ -3,8 +3,6 @@
 It takes the place of the bindings (`cuda.bindings.driver`), with their names and answers.
 """
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Sequence

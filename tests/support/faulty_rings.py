@@ -1,7 +1,5 @@
 """Rings with one thing wrong, so that a wait in them never ends; run with the watchdog on."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 One thing that is wrong makes all four roles wait sooner or later; the first to give up is any.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

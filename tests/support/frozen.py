@@ -1,7 +1,5 @@
 """Programs that may be read and not changed: whoever tries is told at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps

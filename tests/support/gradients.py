@@ -1,7 +1,5 @@
 """Functions of torch tensors with their gradients, held against the same in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

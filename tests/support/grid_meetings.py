@@ -1,7 +1,5 @@
 """Columns that blocks of a grid share: they meet, and all of them need what comes of it."""
 
-from __future__ import annotations
-
 from warpsmith import DataType, FusionDefinition, ParallelType
 
 ROWS, THREADS, BLOCKS = 1000, 64, 4

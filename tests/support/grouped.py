@@ -1,7 +1,5 @@
 """Products by group, computed one after the other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A kernel with roles of which one needs more registers than the launch gives every thread."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Launches PTX on the GPU as a spec of the simulator says."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """From a fusion and arrays to results on the simulator, and their comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Products of the matmul scheduler: their kernels, as each pass leaves them, and runs of these."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

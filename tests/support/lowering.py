@@ -1,7 +1,5 @@
 """Kernels of schedules, lowered for an H200 with indices of 32 bits."""
 
-from __future__ import annotations
-
 from tests.support.program import Program
 from warpsmith import FusionDefinition
 from warpsmith.ir.dtypes import DataType

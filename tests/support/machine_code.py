@@ -1,7 +1,5 @@
 """Machine code as lines, and as a graph: blocks, and which branches decide on them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

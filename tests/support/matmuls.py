@@ -1,7 +1,5 @@
 """Matrix products to test: definitions, random operands, and what a result may differ by."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import gcd

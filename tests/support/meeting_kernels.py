@@ -6,8 +6,6 @@ stage (write after read). No two writes meet without a read between: lowering gi
 writer, and what it wrote is read before the stage is written again.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from tests.support.meeting_parts import (

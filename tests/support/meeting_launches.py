@@ -1,7 +1,5 @@
 """Kernels of meetings on the GPU: the launches of each, for a process of its own."""
 
-from __future__ import annotations
-
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.meeting_runs import expected, given
 from warpsmith import knobs

@@ -5,8 +5,6 @@ swizzles have it, so that products can read what any of the ways has written. Th
 threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

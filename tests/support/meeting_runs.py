@@ -1,7 +1,5 @@
 """Kernels of meetings on the simulator, whole and with one planned statement less."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The suite of small kernels in which two ways of touching shared memory meet, and its table."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path

@@ -5,8 +5,6 @@
 prints for each operation how many of its cases agree, and what the others say.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import warnings

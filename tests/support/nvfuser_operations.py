@@ -1,7 +1,5 @@
 """Every operation of nvFuser that has a peer in PyTorch, with operands that show what it does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

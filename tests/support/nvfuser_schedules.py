@@ -1,7 +1,5 @@
 """Schedules by hand in nvFuser's words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from warpsmith.frontends import nvfuser_direct as nvfuser

@@ -1,7 +1,5 @@
 """Attention forward by hand: one kernel, an online softmax, weights in registers as an operand."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kernels between two passes."""
 
-from __future__ import annotations
-
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.kernel import Kernel

@@ -1,7 +1,5 @@
 """Products whose warp groups take turns, a tile of 64 rows each: the seed's ping-pong, by hand."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from warpsmith import (

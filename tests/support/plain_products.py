@@ -1,7 +1,5 @@
 """A product of matrices without roles and rings: threads store operands, multiply and store."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from warpsmith.ir import integers

@@ -1,7 +1,5 @@
 """Programs of one product, to run on the simulator and to hold against float64."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Any

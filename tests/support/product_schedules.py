@@ -1,7 +1,5 @@
 """A matrix product scheduled by hand for tensor cores, with steps that a test may leave out."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

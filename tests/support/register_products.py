@@ -1,7 +1,5 @@
 """Products by hand whose operand a is in registers: computed there, or the sums of another one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes

@@ -3,8 +3,6 @@
 Which cases there are follows nvFuser's tests of circular buffers; see `tests/rings`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

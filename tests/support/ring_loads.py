@@ -1,7 +1,5 @@
 """Loads through rings, of every kind, for schedules by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum

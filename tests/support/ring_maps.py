@@ -1,7 +1,5 @@
 """Elementwise fusions with circular buffers, scheduled by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from tests.support.ring_loads import BLOCK_X, BLOCK_Y, TMA, Kind, Ring, bind_last, split_threads

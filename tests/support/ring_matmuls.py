@@ -1,7 +1,5 @@
 """Products of matrices by the threads, whose operands come through circular buffers."""
 
-from __future__ import annotations
-
 from tests.support.ring_loads import BLOCK_X, BLOCK_Y, Kind, Ring
 from warpsmith import FusionDefinition, ParallelType
 from warpsmith.ir.tensor import TensorView

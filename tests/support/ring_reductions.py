@@ -1,7 +1,5 @@
 """Reductions of what circular buffers bring, scheduled by hand."""
 
-from __future__ import annotations
-
 from tests.support.ring_loads import BLOCK_X, BLOCK_Y, Kind, Ring, bind_last
 from warpsmith import FusionDefinition, ParallelType
 from warpsmith.ir.tensor import TensorView

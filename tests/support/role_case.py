@@ -1,7 +1,5 @@
 """What a schedule with roles is for: its loads, its inputs, and the meaning of its results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Which cases there are follows nvFuser's tests of warp specialization, and what t
 `tests/roles`. Every schedule of `ring_cases` is here too, with its loads in a role.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import ml_dtypes

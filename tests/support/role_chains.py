@@ -1,7 +1,5 @@
 """Roles that read from one ring and fill the next one, scheduled by hand."""
 
-from __future__ import annotations
-
 from tests.support.ring_loads import BLOCK_X, TMA, Kind
 from tests.support.role_feeds import Feed, bound_to_threads, defined, others
 from warpsmith import FusionDefinition, LoadStoreOpType, MemoryType, ParallelType

@@ -1,7 +1,5 @@
 """Whether machine code holds what a kernel with roles relies on, read from its disassembly."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Kernels with roles that faults are made of, and edits that make them wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

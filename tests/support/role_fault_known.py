@@ -1,7 +1,5 @@
 """The kernels of tests/protocol/test_wrong.py, with what the simulator finds in each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.protocol.test_wrong import WRONG

@@ -1,7 +1,5 @@
 """More faults of roles: those of the seed, of bounds, of groups and of chains."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from tests.protocol.test_wrong import flipped, of, released_at_the_start

@@ -3,8 +3,6 @@
 `python -m tests.support.role_fault_table docs/lessons/roles.md` writes the tables into the page.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Faults of roles in emitted texts, where the wrong kernel has no text of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What a kernel with roles is in which one thing is wrong, and what the simulator says of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

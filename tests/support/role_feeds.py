@@ -1,7 +1,5 @@
 """Loads by roles of their own, of every kind that goes to shared memory, for schedules by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Groups of warps that take turns on the stages which a role fills, scheduled by hand."""
 
-from __future__ import annotations
-
 from tests.support.ring_loads import BLOCK_X, BLOCK_Y, TMA
 from tests.support.role_feeds import Feed, defined, others
 from warpsmith import FusionDefinition, LoadStoreOpType, MemoryType, ParallelType

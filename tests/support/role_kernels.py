@@ -4,8 +4,6 @@ They are what lowering makes of such programs, without the passes that only make
 `CASES` names one of each kind; `check` runs one on the simulator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """Cases of roles on the GPU: the first launches of each kernel, for a process of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.ring_loads import Kind

@@ -1,7 +1,5 @@
 """Roles whose loops differ: merged or not, with others inside or after them, or nested rings."""
 
-from __future__ import annotations
-
 from tests.support.ring_loads import BLOCK_X, BLOCK_Y, TMA, Kind
 from tests.support.role_feeds import Feed, bound_to_threads, defined, others
 from warpsmith import FusionDefinition, LoadStoreOpType, MemoryType, ParallelType

@@ -1,7 +1,5 @@
 """Pieces of kernels with roles, written by hand: rings, loads, and work on what a stage holds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

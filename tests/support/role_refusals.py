@@ -1,7 +1,5 @@
 """Schedules of roles that are refused, and what the words of the refusal advise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

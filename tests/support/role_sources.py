@@ -1,7 +1,5 @@
 """CUDA C++ of small kernels with warp groups of different registers, and with products."""
 
-from __future__ import annotations
-
 _REGISTERS = ", ".join(f"%{number}" for number in range(64))
 _OUTPUTS = ", ".join(f'"+f"(sums[{number}])' for number in range(64))
 _FENCE = 'asm volatile("wgmma.fence.sync.aligned;" ::: "memory");'

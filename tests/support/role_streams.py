@@ -1,7 +1,5 @@
 """Elementwise fusions whose inputs are loaded by roles, one or several, scheduled by hand."""
 
-from __future__ import annotations
-
 from functools import reduce
 
 from tests.support.ring_loads import BLOCK_X, BLOCK_Y, Kind

@@ -1,7 +1,5 @@
 """Reductions in roles: over threads of a role, of one of its groups, and over blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.support.ring_loads import BLOCK_X, BLOCK_Y

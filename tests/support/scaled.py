@@ -1,7 +1,5 @@
 """Products of scaled 8-bit floats: operands, what they mean, and the programs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

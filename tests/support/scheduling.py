@@ -1,7 +1,5 @@
 """Random schedules by hand, for hypothesis: every primitive, in any order that is sensible."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from hypothesis import strategies as st

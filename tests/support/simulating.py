@@ -1,7 +1,5 @@
 """Kernels of tests on the simulator: compiled, and run under several schedules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

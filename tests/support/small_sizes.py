@@ -4,8 +4,6 @@ A letter of `Case.inputs` is a dimension, whose extent each call draws; `1` is a
 by definition.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Operations' CUDA spellings beside their meanings: a kernel, operands, and what is wrong."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@ Tensors of the host pass for those of GPU 0, for Python (`FakeDriver`) and for t
 (`stand_in.c`) alike, so that what both launch can be compared.
 """
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Programs some values of which are better stored, or written by a kernel of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

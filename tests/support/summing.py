@@ -1,7 +1,5 @@
 """Sums of Float, for kernels written by hand."""
 
-from __future__ import annotations
-
 from warpsmith.ir.carry import simple
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr

@@ -1,7 +1,5 @@
 """Small programs for random schedules: each takes two extents and whether they are static."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.support.program import Program, Sizes

@@ -1,7 +1,5 @@
 """A tensor map that the TMA unit takes, and changes after which it still does."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from warpsmith.runtime.tensor_maps import TiledMap

@@ -1,7 +1,5 @@
 """Hand schedules in which the TMA unit copies inputs and outputs of fusions, and their runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Products by hand that warps compute by `mma.sync`, of operands that `ldmatrix` loads."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import Any

@@ -1,7 +1,5 @@
 """No file outside `warpsmith/targets` states what a GPU has, or how fast it is."""
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """One program of each kind, made for each target, compiled for its family, on the simulator."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

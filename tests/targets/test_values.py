@@ -1,7 +1,5 @@
 """The known targets: their numbers have sources, and a device is one of them or none."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any

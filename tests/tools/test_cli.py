@@ -1,7 +1,5 @@
 """The command line, run as users run it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

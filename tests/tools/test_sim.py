@@ -1,7 +1,5 @@
 """`warpsmith sim`: what it prints, what it writes, how it ends."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

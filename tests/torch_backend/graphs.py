@@ -1,7 +1,5 @@
 """Functions as graphs of torch's operators, compiled as AOTAutograd's graphs are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What keeps attention from torch's fused kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Constants of a model are copied once, and those that leave it in each call."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Regions are launched by C where they are small, and where they are large let memory go."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Models compiled with `backend="warpsmith"` compute what they compute without it."""
 
-from __future__ import annotations
-
 import tomllib
 import warnings
 from collections.abc import Iterator

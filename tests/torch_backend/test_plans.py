@@ -1,7 +1,5 @@
 """Kernels that regions of models get at sizes of models."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  # torch's own name for it

@@ -1,7 +1,5 @@
 """Regions are as large as they can be, and no value leaves one and comes back to it."""
 
-from __future__ import annotations
-
 import torch
 
 from tests.torch_backend.graphs import compiled

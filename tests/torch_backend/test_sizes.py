@@ -1,7 +1,5 @@
 """One compilation serves every batch and every length, at any of them what torch computes."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import nn

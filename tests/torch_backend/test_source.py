@@ -1,7 +1,5 @@
 """What runs a graph holds no value longer than somebody reads it."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any
 

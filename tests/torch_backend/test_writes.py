@@ -1,7 +1,5 @@
 """What models write into their inputs is written in torch's order, and no more than is new."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any

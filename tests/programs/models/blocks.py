@@ -4,8 +4,6 @@
 then what the forward takes, and returns the gradients of x and of the weights, in their order.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

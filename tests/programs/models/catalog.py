@@ -1,7 +1,5 @@
 """Every block with the arguments of its forward, at small sizes and at real ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -5,8 +5,6 @@ Activations are `[batch, places, features]`, heads `[batch, heads, places, featu
 returns one tensor for each operand that has one.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The same blocks in PyTorch, whose autograd says what their gradients are."""
 
-from __future__ import annotations
-
 import math
 
 import torch

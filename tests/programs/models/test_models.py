@@ -1,7 +1,5 @@
 """Blocks of models: their forward and backward mean what PyTorch says, and are planned."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Rules of what reads elements at other places, and of scans but sums."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rules of what computes element by element."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

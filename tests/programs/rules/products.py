@@ -1,7 +1,5 @@
 """Rules of matrix products."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Sequence

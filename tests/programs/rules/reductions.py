@@ -1,7 +1,5 @@
 """Rules of reductions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any

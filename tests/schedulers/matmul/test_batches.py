@@ -1,7 +1,5 @@
 """Batches, and rows of several dimensions: tiles are numbered over what is not one dimension."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Products that are scaled by blocks of k: every tile and cluster, and what their kernels are."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is loaded and stored beside a product, in chunks by the TMA unit: right, and clean."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Products of few rows or columns, which are the columns of one instruction of tensor cores."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiles of tensor cores and of threads have rows of one group, whatever memory says of groups."""
 
-from __future__ import annotations
-
 import math
 import re
 import warnings

@@ -1,7 +1,5 @@
 """How results leave a product, and which fusions have no tiles: decided, and said in words."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Parts of k that blocks of the grid have, or clusters: the last one of a tile adds them up."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

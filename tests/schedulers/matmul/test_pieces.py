@@ -1,7 +1,5 @@
 """Tiles of an operand that lies along n come in pieces of 128 bytes, more than a tile may have."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the model of products predicts, beside what was timed."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Products whose kernel computes an operand: right, clean and one kernel, or refused in words."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Random numbers behind a product, in its kernel: the ones that the places of its elements give."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

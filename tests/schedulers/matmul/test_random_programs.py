@@ -1,7 +1,5 @@
 """Random products with strided operands, batches, epilogues and outputs of all kinds."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Products with every kind of result: staged and stored by TMA, or stored by the threads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

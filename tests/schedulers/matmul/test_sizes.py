@@ -1,7 +1,5 @@
 """Sizes and strides of every kind, and what the TMA unit cannot load."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

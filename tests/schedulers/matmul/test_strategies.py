@@ -1,7 +1,5 @@
 """Groups that share a tile, and groups that take turns: laid by the scheduler, right and clean."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiles that are left for less than half a round, of which several blocks have parts of k."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiles of every size, stored from registers, that few blocks go round over all batches."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import gcd
 from typing import Any

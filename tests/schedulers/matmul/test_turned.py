@@ -2,8 +2,6 @@
 tiles of 256 rows, of which each of two warp groups has twice 64.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import replace
 from typing import Any

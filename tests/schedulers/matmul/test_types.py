@@ -1,7 +1,5 @@
 """Operands of types that tensor cores take, some of them only when they are asked to."""
 
-from __future__ import annotations
-
 import warnings
 from itertools import product
 from typing import Any

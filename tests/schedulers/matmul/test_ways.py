@@ -1,7 +1,5 @@
 """Schedules as columns of numbers say and cost what each says and costs by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parts of the native core, compiled once for the tests of this folder."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support import native_library, native_parts

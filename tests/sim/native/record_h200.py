@@ -5,8 +5,6 @@
 Copies run in processes of their own, since an illegal one leaves its process without a GPU.
 """
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 import sys

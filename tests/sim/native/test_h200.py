@@ -1,7 +1,5 @@
 """Tensor copies and matrix products give the bytes that an H200 gave: h200_tensor_mma.npz."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

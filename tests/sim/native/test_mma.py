@@ -1,7 +1,5 @@
 """mma.sync: fragments by the manual's tables, values against NumPy and exact rationals."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np

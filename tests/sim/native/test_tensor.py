@@ -1,7 +1,5 @@
 """Tensor maps: boxes against NumPy slices, swizzles against a formula of their own, every rule."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

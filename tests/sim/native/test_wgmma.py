@@ -1,7 +1,5 @@
 """wgmma: operands laid out in a simulated shared memory by arithmetic on bytes, full products."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

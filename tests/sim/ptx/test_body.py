@@ -1,7 +1,5 @@
 """The inside of a function: scopes, labels, places, and words that do not fit."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.ptx_body import HEADER, one, program, refusal

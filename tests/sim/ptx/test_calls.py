@@ -1,7 +1,5 @@
 """Calls put in place of themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.ptx_body import HEADER

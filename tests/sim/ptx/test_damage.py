@@ -1,7 +1,5 @@
 """Damaged texts are read or refused, and never break the reader."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from functools import cache

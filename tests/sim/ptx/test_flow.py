@@ -1,7 +1,5 @@
 """Control-flow graphs and post-dominators."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

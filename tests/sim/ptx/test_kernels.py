@@ -1,7 +1,5 @@
 """Kernels as compilers emit them: NVRTC's, and the texts that others left beside their sources."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

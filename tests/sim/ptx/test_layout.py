@@ -1,7 +1,5 @@
 """Where variables lie and what is in them."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole texts: which kernel is read, and what is said of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from warpsmith.errors import SimulationError

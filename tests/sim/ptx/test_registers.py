@@ -1,7 +1,5 @@
 """Slots that registers share."""
 
-from __future__ import annotations
-
 from tests.sim.support.ptx_body import program
 from warpsmith.sim.program import Program
 

@@ -1,7 +1,5 @@
 """The simulator's arithmetic by itself: its C files compiled and called through ctypes."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The kernels of tests/sim/kernels: their PTX, their specs, and the trip counts worth running."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterable, Iterator

@@ -5,8 +5,6 @@ that name and changes nothing else. One known bug cannot be shown by one kernel:
 griddepcontrol.wait (FlashAttention #2481) needs the kernel before it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

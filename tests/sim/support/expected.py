@@ -4,8 +4,6 @@ A function takes the kernel's spec and its buffers before the launch, and return
 a kernel leaves alone keeps its initial value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any

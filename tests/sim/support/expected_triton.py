@@ -1,7 +1,5 @@
 """What each Triton kernel of tests/sim/kernels/triton computes, in float64."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from tests.sim.support.expected import BFLOAT16_ROUNDING, Arrays, Expected, Spec, scalar, wide

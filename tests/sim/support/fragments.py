@@ -4,8 +4,6 @@ Each entry gives the (row, column) of element i of a lane, with g the lane's gro
 its place within: element i of A, B and C lies in register i / (elements per register).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

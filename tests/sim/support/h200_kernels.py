@@ -1,7 +1,5 @@
 """CUDA C++ of the kernels that record tensor copies and matrix products."""
 
-from __future__ import annotations
-
 from tests.sim.support.product_cases import WIDTH, Mma, WgmmaForm
 
 HEAD = """

@@ -1,7 +1,5 @@
 """Simulates the kernels of tests/sim/kernels and compares their outputs with the reference."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.sim.support.expected import EXPECTED

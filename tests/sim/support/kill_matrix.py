@@ -4,8 +4,6 @@ Run as `python -m tests.sim.support.kill_matrix [KERNEL ...]`; all kernels take 
 mutant that is neither found nor listed as neutral, and a listed one that is found, are named.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from multiprocessing import Pool

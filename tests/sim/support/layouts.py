@@ -1,7 +1,5 @@
 """Where things lie in shared memory, by arithmetic on whole bytes: the reference of the tests."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

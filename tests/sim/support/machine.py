@@ -6,8 +6,6 @@ addresses of the two buffers), `%o` (of this thread's word of `out`). `%p0` to `
 (128 bits) are free. `sm` is shared memory of 4 KiB, aligned to 1024; its address is 1024.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

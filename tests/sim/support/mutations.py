@@ -7,8 +7,6 @@ A mutant is legal PTX again and keeps the line numbers of the original. Some mut
 as the original (a barrier twice in a row, a longer wait): the tests that use them say which.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

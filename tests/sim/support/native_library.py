@@ -1,7 +1,5 @@
 """The C of the simulator's core, or a part of it, as a library for ctypes."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 from pathlib import Path

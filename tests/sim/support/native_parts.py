@@ -1,7 +1,5 @@
 """Tensor maps and matrix products of the native core, called one at a time."""
 
-from __future__ import annotations
-
 import ctypes
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A mutant is named by its opcode, which one of that opcode it is in the text, and
 `bar.sync #2 duplicated`. That survives edits elsewhere in the kernel.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Matrix products that were run on an H200: their operands, from seeds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small PTX texts around the lines that a test is about."""
 
-from __future__ import annotations
-
 import pytest
 
 from warpsmith.errors import SimulationError

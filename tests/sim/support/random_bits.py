@@ -1,7 +1,5 @@
 """Random bits that are the same on every machine and with every NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Floats of any format by exact rational arithmetic: the reference for rounding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from math import isqrt

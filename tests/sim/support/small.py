@@ -1,7 +1,5 @@
 """Small kernels for tests: CUDA C++ to PTX, and a launch of it."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sums of products as sm_90 forms them, in exact rationals."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Boxes for tensor_boxes.cu: ranks, types, swizzles, and places in part out of bounds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Tensor maps and copies that were run on an H200, from seeds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

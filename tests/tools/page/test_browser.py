@@ -1,7 +1,5 @@
 """The page in a real browser: `make test-browser` installs one, from Debian's packages."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from typing import Any

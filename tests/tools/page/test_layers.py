@@ -1,7 +1,5 @@
 """Graphs of any shape are laid out without overlaps, and links end at their boxes."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise
 
 import pytest

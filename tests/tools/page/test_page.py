@@ -1,7 +1,5 @@
 """The page is well-formed, whole and by itself, whatever its names are."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Stages are told by the barriers of a kernel, as the events of its run name them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Timelines tell what a block did, as the simulator saw it, or why there is none."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -5,8 +5,6 @@ its arguments, then two scratch pointers that Triton adds: global and profile. A
 becomes a tensor map, its sizes and its strides.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -2,8 +2,6 @@
 
 # ruff: noqa: N803 (Triton writes constants of a kernel in capitals)
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -1,7 +1,5 @@
 """The arithmetic, compiled once for the tests of this folder."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.alu import Alu, build

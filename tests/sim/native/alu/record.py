@@ -3,8 +3,6 @@
 python -m tests.sim.native.alu.record tests/sim/native/alu/h200.npz
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

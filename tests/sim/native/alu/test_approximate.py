@@ -1,7 +1,5 @@
 """The approximate functions against double precision, within the bounds that PTX states."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

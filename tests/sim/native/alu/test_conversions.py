@@ -1,7 +1,5 @@
 """Conversions against numpy, ml_dtypes and exact rounding; the small formats exhaustively."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import ml_dtypes

@@ -1,7 +1,5 @@
 """Every form of every instruction against what an H200 gave for the same operands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

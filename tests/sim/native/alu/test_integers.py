@@ -1,7 +1,5 @@
 """Integer arithmetic and bits against Python's integers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

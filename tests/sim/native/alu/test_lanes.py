@@ -1,7 +1,5 @@
 """Masks, rows that are source and destination, predicates, refusals, atomics."""
 
-from __future__ import annotations
-
 import ctypes
 from typing import Any
 

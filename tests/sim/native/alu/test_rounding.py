@@ -1,7 +1,5 @@
 """Float arithmetic against exact fractions rounded by hand."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Arithmetic, bits and conversions: records against the catalogue of forms, and refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

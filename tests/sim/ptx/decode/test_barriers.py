@@ -1,7 +1,5 @@
 """Barriers, mbarrier objects and fences, with the semantics that PTX gives them by default."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.ptx_body import one, refusal

@@ -1,7 +1,5 @@
 """Control, lanes together, and special registers."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.ptx_body import one, ops, program, refusal

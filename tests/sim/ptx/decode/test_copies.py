@@ -1,7 +1,5 @@
 """Asynchronous copies and tensor maps."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.ptx_body import one, refusal

@@ -1,7 +1,5 @@
 """Matrix products: shapes, types and numbers of registers."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.ptx_body import one, refusal

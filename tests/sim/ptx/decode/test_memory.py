@@ -1,7 +1,5 @@
 """Loads, stores and atomics."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.sim.support.ptx_body import one, ops, program, refusal

@@ -1,7 +1,5 @@
 """atom, in memory that no other thread sees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

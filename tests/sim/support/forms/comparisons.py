@@ -1,7 +1,5 @@
 """Comparison and selection."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -1,7 +1,5 @@
 """cvt and cvt.pack."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Every form that ptxas takes for sm_90a."""
 
-from __future__ import annotations
-
 from tests.sim.support.forms.atomics import atomics
 from tests.sim.support.forms.comparisons import comparisons
 from tests.sim.support.forms.conversions import conversions, pairs

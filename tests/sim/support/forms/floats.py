@@ -1,7 +1,5 @@
 """Arithmetic of floats: exact, of halves, approximate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

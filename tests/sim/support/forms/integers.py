@@ -1,7 +1,5 @@
 """Integer arithmetic, carries and bits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

@@ -1,7 +1,5 @@
 """PTX kernels that apply one form each to rows of operands, for a GPU."""
 
-from __future__ import annotations
-
 import re
 
 from tests.sim.support.forms.form import LETTER_OF, Form

@@ -3,8 +3,6 @@
 Made by splitmix64, so that they are the same wherever they are made.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

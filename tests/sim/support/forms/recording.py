@@ -1,7 +1,5 @@
 """What is kept of a GPU's results: a digest of all of them and samples, for each form."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path

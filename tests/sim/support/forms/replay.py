@@ -1,7 +1,5 @@
 """Apply a form of `forms` by the simulator's arithmetic, as a kernel of `form_kernels` does."""
 
-from __future__ import annotations
-
 import ctypes
 
 import numpy as np
