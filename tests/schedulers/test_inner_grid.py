@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
+import warpsmith
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
+from warpsmith import knobs, ops
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
@@ -204,3 +207,20 @@ def test_columns_and_second_meetings_are_refused() -> None:
     x = p.input(FLOAT, (None, None))
     p.output(p.op("sub", x, p.broadcast(p.reduce("sum", x, [1]), [False, True])))
     assert "lies in one piece" in refusal(p.fusion)
+
+
+def test_rows_of_which_nothing_is_loaded_are_held_against_none() -> None:
+    """All elements of a piece are the same one: there is nothing for blocks to keep."""
+
+    def normal(x: Any) -> Any:
+        wide = ops.exp(ops.expand(x, [8, 8, 8]))
+        variance, mean = ops.var_mean(wide, [0, 2], correction=0, keepdim=True)
+        return ops.mul(ops.sub(wide, mean), ops.rsqrt(ops.add(variance, 0.001)))
+
+    x = np.random.default_rng(4).standard_normal((8, 8, 1)).astype(np.float32)
+    with knobs.scope(device="sim"):
+        found = np.asarray(warpsmith.fuse(normal)(x))
+    wide = np.exp(np.broadcast_to(x.astype(np.float64), (8, 8, 8)))
+    centered = wide - wide.mean((0, 2), keepdims=True)
+    expected = centered / np.sqrt(wide.var((0, 2), keepdims=True) + 0.001)
+    np.testing.assert_allclose(found, expected, 1e-5, 1e-5)

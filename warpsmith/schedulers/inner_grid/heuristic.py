@@ -91,9 +91,11 @@ def splits(rows: Shared, params: InnerGridParams, problem: Problem) -> int:
 
 def predicted_us(rows: Rows, problem: Problem) -> float:
     """Microseconds that the best shape takes for rows which another scheduler may have, too;
-    infinite where there is none. That one sums squares in a second pass; blocks of a grid have
-    moments in its place, as they meet once.
+    infinite where there is none, or nothing to keep. That one sums squares in a second pass; blocks
+    of a grid have moments in its place, as they meet once.
     """
+    if not (rows.loads and rows.length(problem) and rows.count(problem)):
+        return math.inf
     depth = max(stages(rows.fusion).values(), default=0)
     states = sum(tensor.dtype.size for tensor in rows.sums) + STATE_BYTES * (depth - 1)
     best = _best(rows, _work(rows, states, problem, moments=depth > 1), problem)
