@@ -55,19 +55,27 @@ def table(rows: Iterable[Row]) -> str:
     tenth is below, and the least.
     """
     of_problems: dict[str, list[Row]] = {}
-    of_runs: dict[tuple[str, str, int | None, str], None] = {}
+    of_runs: dict[tuple[str, str, int | None, str], list[str]] = {}
     for each in rows:
         of_problems.setdefault(each.problem, []).append(each)
         packages = ", ".join(" ".join(pair) for pair in each.versions)
-        of_runs.setdefault((each.gpu, each.date, each.seed, packages))
+        of_runs.setdefault((each.gpu, each.date, each.seed, packages), []).append(each.problem)
     lines = [
         "| problem | sizes | % of ceiling | tenth | least | x best peer | tenth | least | peers |",
         "|---|---|---|---|---|---|---|---|---|",
         *(f"| `{problem}` | {_line(of_it)} |" for problem, of_it in of_problems.items()),
         "",
-        *(f"Seed {seed}, {gpu}, {date}; {packages}." for gpu, date, seed, packages in of_runs),
     ]
-    return "\n".join(lines)
+    runs = [
+        f"{_first_to_last(of_it)}: {gpu}, seed {seed}, {date}; {packages}."
+        for (gpu, date, seed, packages), of_it in of_runs.items()
+    ]
+    return "\n".join((*lines, "\n\n".join(runs)))
+
+
+def _first_to_last(problems: Sequence[str]) -> str:
+    of_it = list(dict.fromkeys(problems))
+    return " to ".join(f"`{problem}`" for problem in dict.fromkeys((of_it[0], of_it[-1])))
 
 
 def _line(rows: Sequence[Row]) -> str:

@@ -45,4 +45,4 @@ def test_the_table_says_what_a_tenth_is_below_and_the_least() -> None:
     head, rule, line, _, run = table(rows).splitlines()
     assert head.count("|") == rule.count("|") == line.count("|")
     assert line == "| `softmax` | 3 | 71 | 54 | 45 | 0.90 | 0.64 | 0.50 | nvfuser, torch |"
-    assert run == "Seed 7, NVIDIA H200, 2026-11-26; torch 2.11.0."
+    assert run == "`softmax`: NVIDIA H200, seed 7, 2026-11-26; torch 2.11.0."
