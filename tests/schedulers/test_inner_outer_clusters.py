@@ -118,13 +118,11 @@ def test_blocks_that_have_a_row_and_spill_nothing(
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize(("columns", "blocks"), [(16384, 4), (16896, 2)])
+@pytest.mark.parametrize(("columns", "blocks"), [(16384, 2), (14336, 1)])
 def test_a_long_row_that_one_block_could_have_goes_to_several_where_that_is_faster(
     columns: int, blocks: int
 ) -> None:
-    """LayerNorm of 8192 rows of 16384 takes 204 microseconds in four, 206 in two, and 217 in one.
-    Of rows that were not timed, four are not considered.
-    """
+    """LayerNorm of 8192 rows of 16384 takes 206 microseconds in two, and 217 in one."""
     rows = 8192
     kind = arrays.NUMPY_DTYPES["bfloat16"]
     x, dy, weight = (np.zeros(shape, kind) for shape in ((rows, columns), (rows, columns), columns))

@@ -244,7 +244,7 @@ def test_nothing_spills(
     params, _ = candidate.choose(call)
     scheduled, kept = partial(candidate.scheduled, params), Knobs(cache_dir=tmp_path)
     made = compile_fusion(scheduled, "test", DataType.Int32, kept, target=H200)
-    assert made.n_spills <= 16
+    assert made.n_spills <= 24
 
 
 def test_columns_are_not_divided_by_their_length_each() -> None:
