@@ -60,8 +60,8 @@ def _word(byte_count: int) -> str:
     )
     member = "unsigned char" if byte_count == 1 else kind
     shape = f".v{count}.{unit}" if count > 1 else f".{unit}"
-    operands = ", ".join(f"%{i}" for i in range(count))
-    operands = f"{{{operands}}}" if count > 1 else operands
+    operands = _operands(count)
+    outputs = ", ".join(f'"={code}"(r[{i}])' for i in range(count))
     return "\n".join(
         (
             f"template <> struct ws_words<{byte_count}> {{",
@@ -70,7 +70,7 @@ def _word(byte_count: int) -> str:
             f"        {kind} r[{count}];",
             *(
                 f"        {'' if hint is LoadHint.DEFAULT else 'else '}if constexpr "
-                f"(Hint == {hint.value}) {_load(suffix, shape, operands, code, count)}"
+                f"(Hint == {hint.value}) {_load(suffix, shape, count, outputs)}"
                 for hint, suffix in _LOADS.items()
             ),
             "        #pragma unroll",
@@ -88,43 +88,42 @@ def _word(byte_count: int) -> str:
     )
 
 
-def _load(suffix: str, shape: str, operands: str, code: str, count: int) -> str:
-    """A load: kept in its place among the stores, but on the read-only path.
+def _load(suffix: str, shape: str, count: int, outputs: str, *, where: bool = False) -> str:
+    """A load, of threads that are `there` alone where that is asked: kept in its place among the
+    stores, but on the read-only path.
 
     All are volatile: NVVM takes an asm that is not for a pure function of its operands, and moves
     it out of the condition that keeps it within bounds.
     """
-    outputs = ", ".join(f'"={code}"(r[{i}])' for i in range(count))
     clobbers = "" if ".nc" in suffix else ' : "memory"'
     hinted = suffix.endswith("cache_hint")
-    policy, given = (f", %{count + 1}", ', "l"(ws_lasting())') if hinted else ("", "")
-    return (
-        f'asm volatile("ld.global{suffix}{shape} {operands}, [%{count}]{policy};" '
-        f': {outputs} : "l"(from){given}{clobbers});'
-    )
+    policy, given = (f", %{count + 1 + where}", ', "l"(ws_lasting())') if hinted else ("", "")
+    load = f"ld.global{suffix}{shape} {_operands(count)}, [%{count}]{policy};"
+    if where:
+        load = f"{{.reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {load}}}"
+        given = f', "r"((int)there){given}'
+    return f'asm volatile("{load}" : {outputs} : "l"(from){given}{clobbers});'
+
+
+def _operands(count: int) -> str:
+    """The first registers of an asm, as a vector where they are several."""
+    operands = ", ".join(f"%{i}" for i in range(count))
+    return f"{{{operands}}}" if count > 1 else operands
 
 
 def _word_where(byte_count: int) -> str:
     """A load of so many bytes by threads that are there."""
     count = byte_count // 4
     shape = ".b32" if count == 1 else f".v{count}.b32"
-    operands = ", ".join(f"%{i}" for i in range(count))
-    operands = f"{{{operands}}}" if count > 1 else operands
     outputs = ", ".join(f'"+r"(to.w[{i}])' for i in range(count))
     lines = [
         "template <int Hint> __device__ __forceinline__",
         f"void ws_load_where(ws_words<{byte_count}>& to, bool there, const void* from) {{",
     ]
     for hint, suffix in _LOADS.items():
-        hinted = suffix.endswith("cache_hint")
-        policy, given = (f", %{count + 2}", ', "l"(ws_lasting())') if hinted else ("", "")
-        clobbers = "" if ".nc" in suffix else ' : "memory"'
-        lines.append(
-            f"    {'' if hint is LoadHint.DEFAULT else 'else '}if constexpr (Hint == {hint.value}) "
-            f'asm volatile("{{.reg .pred p; setp.ne.b32 p, %{count + 1}, 0; '
-            f'@p ld.global{suffix}{shape} {operands}, [%{count}]{policy};}}" '
-            f': {outputs} : "l"(from), "r"((int)there){given}{clobbers});'
-        )
+        load = _load(suffix, shape, count, outputs, where=True)
+        other = "" if hint is LoadHint.DEFAULT else "else "
+        lines.append(f"    {other}if constexpr (Hint == {hint.value}) {load}")
     return "\n".join((*lines, "}"))
 
 
