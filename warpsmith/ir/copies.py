@@ -5,6 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+CHUNK_BYTES = 16
+"""What the TMA unit moves: addresses and sizes of its copies are multiples of so many bytes."""
+
+LINE_BYTES = 128
+"""What it asks of memory, and writes to shared memory, at a time. A copy that begins as far behind
+such a line in one as in the other takes half as many steps as one that does not."""
+
+
+def line_spare(size: int, *, chunks: bool) -> int:
+    """Elements of so many bytes that may lie beside a copy in the lines that hold it: before it,
+    and behind it where it brings whole `chunks`.
+    """
+    before = LINE_BYTES - (size if chunks else CHUNK_BYTES)
+    return (before + (CHUNK_BYTES - size if chunks else 0)) // size
+
 
 class LoadStoreOpType(Enum):
     """What carries a copy between global memory, shared memory and registers.

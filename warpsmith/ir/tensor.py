@@ -44,6 +44,8 @@ class TensorView:
         padding: elements added to the fastest row of that layout.
         chunks: its copy by `bulk` brings all of the 16-byte chunks that a tile lies in, where tiles
             neither begin nor end at multiples of 16 bytes.
+        in_lines: its copy by `bulk` leaves each tile as far behind a line of 128 bytes in its stage
+            as it is in memory.
         evict_last: what its load brings into the L2 is the last to go.
         evict_first: what its load by `tma` brings into the L2 is the first to go.
         streaming: its load leaves no copy in L1.
@@ -74,6 +76,7 @@ class TensorView:
         "evict_last",
         "fusion",
         "implicit_cast",
+        "in_lines",
         "lanes",
         "line",
         "logical",
@@ -116,6 +119,7 @@ class TensorView:
         self.memory = MemoryType.local
         self.padding = 0
         self.chunks = False
+        self.in_lines = False
         self.evict_last = False
         self.evict_first = False
         self.streaming = False

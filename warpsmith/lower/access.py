@@ -14,6 +14,7 @@ from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.strides import strides
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.lower.layouts import row_of
 from warpsmith.lower.threads import Threads
 
 
@@ -113,8 +114,8 @@ class Access:
         index: Expr = integers.ZERO
         for position, axis in enumerate(layout):
             extent = self._domains.extent_of(axis)
-            if tensor.padding and position == len(layout) - 1:
-                extent = integers.add(extent, tensor.padding)
+            if position == len(layout) - 1:
+                extent = row_of(tensor, extent)
             index = integers.add(integers.mul(index, extent), self.axis(axis))
         return index
 

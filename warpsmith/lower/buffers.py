@@ -26,7 +26,7 @@ from warpsmith.lower.fills import ends_of_operands, zero_past_ends
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
 from warpsmith.lower.meetings import needed_by_all
-from warpsmith.lower.rings import CHUNK_BYTES, Rings
+from warpsmith.lower.rings import Rings
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads
 
@@ -178,7 +178,7 @@ class Buffers:
 
     def head(self, access: Access, tensor: TensorView) -> Expr:
         """Elements of its stage that lie before the tile of a tensor which the loops of `access`
-        reach: 0, unless its copy brings whole chunks.
+        reach: 0, unless its copy brings whole chunks, or leaves it in lines as it is in memory.
         """
         if not self.rings.has_head(tensor):
             return integers.ZERO
@@ -192,7 +192,7 @@ class Buffers:
         ]
         start = self.access(operation, begins)
         (source,) = tensor_inputs(operation)
-        return integers.mod(start.of_input(source), CHUNK_BYTES // tensor.dtype.size)
+        return integers.mod(start.of_input(source), self.rings.grain(tensor) // tensor.dtype.size)
 
     def swizzled(self, tensor: TensorView, index: Expr) -> Expr:
         """Where an index of the tensor's row-major stage lies once its chunks are permuted.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.copies import CHUNK_BYTES, LoadStoreOpType
 from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
@@ -14,7 +14,6 @@ from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import TileDim, TileNeeds
 from warpsmith.lower.boxes import MAX_RANK
 from warpsmith.lower.buffers import Buffers
-from warpsmith.lower.rings import CHUNK_BYTES
 
 MAX_BOX = 256
 MAX_STEP = 8

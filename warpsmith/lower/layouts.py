@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.copies import LINE_BYTES, LoadStoreOpType, line_spare
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.mapping import DomainMap
@@ -111,8 +111,8 @@ def _check_tells_apart(
 def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ...]) -> Expr:
     """Elements of a local or shared buffer with that layout."""
     extents = [domains.extent_of(axis) for axis in layout]
-    if tensor.padding and extents:
-        extents[-1] = integers.add(extents[-1], tensor.padding)
+    if extents:
+        extents[-1] = row_of(tensor, extents[-1])
     size = integers.mul(*extents) if extents else integers.ONE
     if not isinstance(size, Const) and not _is_run(tensor, layout):
         place = "registers" if tensor.memory is MemoryType.local else "shared memory"
@@ -122,6 +122,17 @@ def size_of(domains: DomainMap, tensor: TensorView, layout: tuple[IterDomain, ..
             remedy="inline it deeper, or split its loops by constants",
         )
     return size
+
+
+def row_of(tensor: TensorView, extent: Expr) -> Expr:
+    """Elements from one fastest row of a layout to the next, of which a row has `extent`: whole
+    lines, if tiles are to begin anywhere in one.
+    """
+    if not tensor.in_lines:
+        return integers.add(extent, tensor.padding)
+    size, line = tensor.dtype.size, LINE_BYTES // tensor.dtype.size
+    held = integers.add(extent, line_spare(size, chunks=tensor.chunks))
+    return integers.mul(integers.ceildiv(held, line), line)
 
 
 def _is_run(tensor: TensorView, layout: Sequence[IterDomain]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.copies import CHUNK_BYTES, LINE_BYTES
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -16,9 +17,6 @@ from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.pipelines import Content, Pipeline
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.roles import Roles
-
-CHUNK_BYTES = 16
-"""What the TMA unit moves: addresses and sizes of its copies are multiples of so many bytes."""
 
 
 class Rings:
@@ -90,18 +88,24 @@ class Rings:
         return self._tma_alignment.get(tensor.name, 16)
 
     def has_head(self, tensor: TensorView) -> bool:
-        """Whether a stage has elements before its tile: those with which a chunk in memory begins.
+        """Whether a stage has elements before its tile: those with which a chunk in memory begins,
+        or room for those with which a line does.
 
         Threads copy none of them.
         """
-        return tensor.chunks and self.alignment(tensor) >= CHUNK_BYTES
+        return (tensor.chunks or tensor.in_lines) and self.alignment(tensor) >= CHUNK_BYTES
+
+    def grain(self, tensor: TensorView) -> int:
+        """Bytes in memory of which a stage with a head has as many before its tile as memory has
+        behind a multiple of them."""
+        return LINE_BYTES if tensor.in_lines else CHUNK_BYTES
 
     def stage_elements(self, tensor: TensorView, elements: Expr) -> Expr:
         """Elements of one stage, so that the next one begins where copies may, of a tensor of which
         a stage holds so many.
         """
         step = max(1, _alignment(tensor, self.is_drained(tensor)) // tensor.dtype.size)
-        if self.has_head(tensor):
+        if self.has_head(tensor) and not tensor.in_lines:
             elements = integers.add(elements, CHUNK_BYTES // tensor.dtype.size - 1)
         if tensor.buffering:
             elements = integers.mul(integers.ceildiv(elements, step), step)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
-from warpsmith.ir.copies import LoadStoreOpType
+from warpsmith.ir.copies import CHUNK_BYTES, LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Matmul, tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -25,7 +25,6 @@ from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.feasible import feasible
 from warpsmith.lower.pipelines.multicast import sharing
 from warpsmith.lower.predicates import Predicates
-from warpsmith.lower.rings import CHUNK_BYTES
 from warpsmith.targets.atoms import WGMMA
 
 
@@ -94,10 +93,12 @@ class TileCopies:
         )
         if output.chunks:
             self._check_chunks(copy, output, memory)
-        if self._buffers.rings.has_head(output):
-            return [self._in_chunks(copy, output, memory, self._buffers.head(start, output))]
+        head = self._buffers.head(start, output)
+        if output.chunks and self._buffers.rings.has_head(output):
+            return [self._in_chunks(copy, output, memory, head)]
         loops = {each for index in indices for each in index.walk() if isinstance(each, Symbol)}
         copy = feasible(copy, output, memory, loops, self._buffers)
+        copy = replace(copy, index=integers.add(copy.index, head))
         if not stores:
             self._note_sharing(copy, shared)
         return [copy]
@@ -147,24 +148,26 @@ class TileCopies:
     def _in_chunks(
         self, copy: TileCopy, output: TensorView, memory: TensorView, head: Expr
     ) -> TileCopy:
-        """The copy of all chunks that the tile lies in.
+        """The copy of all chunks that the tile lies in, which has `head` elements before it.
 
         The last one of a tensor's may end behind it: nobody uses what is there, and memory, which
         is given out in larger pieces that begin with a chunk, has all of it.
         """
         size = memory.dtype.size
         chunk = CHUNK_BYTES // size
+        within = integers.mod(head, chunk)
         total = integers.mul(*(dim.size for dim in copy.dims))
         row = integers.mul(copy.dims[-1].size, size)
         self._buffers.made.needs[output.name] = TileNeeds(output.name, memory.name, (), row)
-        whole = integers.ceildiv(integers.add(head, copy.inside), chunk)
+        whole = integers.ceildiv(integers.add(within, copy.inside), chunk)
         (held,) = (each.elements for each in self._buffers.pipeline(output).contents)
         return replace(
             copy,
+            index=integers.add(copy.index, integers.sub(head, within)),
             dims=(
                 TileDim(
                     box=integers.index(held),
-                    first=integers.sub(copy.start, head),
+                    first=integers.sub(copy.start, within),
                     size=total,
                     stride=integers.ONE,
                 ),

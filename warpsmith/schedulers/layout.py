@@ -11,15 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from warpsmith.ir import integers
+from warpsmith.ir.copies import LINE_BYTES, line_spare
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem, widest_vector
-
-SPARE_BYTES = 32
-"""More in a stage than a tile has, where it comes in whole chunks: one of them begins before it,
-and one ends behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +174,25 @@ def unfit_for_bulk(loads: Sequence[Cached], length: int, problem: Problem, least
     )
 
 
-def spare_bytes(loads: Sequence[Cached], length: int, problem: Problem) -> int:
-    """Of a stage with a row of each input, beside these: 0 where rows come as they are."""
-    return SPARE_BYTES * len(loads) if unfit_for_copies(loads, length, problem) else 0
+def stage_bytes(loads: Iterable[Cached], length: int, whole: int, *, chunks: bool) -> int:
+    """Of a stage with a part of a row of each input, where the TMA unit brings these.
+
+    Args:
+        length, whole: elements of the part, and of the row.
+    """
+    found = 0
+    for size in (cached.memory.dtype.size for cached in loads):
+        lines = in_lines(length, whole, size, chunks=chunks)
+        held = length + (line_spare(size, chunks=chunks) if lines else 0)
+        found += -(-held * size // LINE_BYTES) * LINE_BYTES
+    return found
+
+
+def in_lines(length: int, whole: int, size: int, *, chunks: bool) -> bool:
+    """Whether parts of rows begin anywhere in lines of memory, so that in a stage they should, too:
+    those of so many elements of `size` bytes, of rows of `whole`.
+    """
+    return chunks or any(elements * size % LINE_BYTES for elements in (length, whole))
 
 
 def _is_run(cached: Cached, problem: Problem) -> bool:

@@ -15,6 +15,7 @@ from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all, order_loops
+from warpsmith.schedulers.layout import in_lines
 from warpsmith.schedulers.rows.columns import BLOCKS, blocks_of, rows_alone
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.random import draws_first
@@ -78,6 +79,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     _divide_rows(fusion, first, rows, params)
     elements = params.row or params.unroll * params.block_x * params.vector
     brought = () if params.by_threads else tiles
+    for tile in brought:
+        size, whole = tile.dtype.size, params.uneven or elements
+        tile.in_lines = in_lines(elements, whole, size, chunks=params.chunks)
     divide_rows(fusion, brought, first, elements, params.cluster, uneven=params.uneven > 0)
     divide_weights(fusion, kept, elements, specialize=True)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)

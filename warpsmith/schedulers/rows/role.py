@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpsmith.schedulers.layout import spare_bytes, unfit_for_bulk
+from warpsmith.schedulers.layout import stage_bytes, unfit_for_bulk, unfit_for_copies
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import specialized
 from warpsmith.schedulers.rows.params import RowParams
@@ -60,7 +60,7 @@ def choose(rows: Rows, problem: Problem, predictor: Predictor, least: int = 16) 
 
 def _streamed(rows: Rows, problem: Problem) -> Streamed:
     length, vector = rows.length(problem), rows.run.vector(problem)
-    spare = spare_bytes(rows.loads, length, problem)
+    chunks = bool(unfit_for_copies(rows.loads, length, problem))
     return Streamed(
         length=length,
         vector=vector,
@@ -69,7 +69,8 @@ def _streamed(rows: Rows, problem: Problem) -> Streamed:
         residents=rows.turning,
         limits=problem.target.family.limits,
         widened=1 if rows.columns else len(rows.loads),
-        weights_fit=not spare and rows.weights_fit,
-        spare=spare,
+        weights_fit=not chunks and rows.weights_fit,
+        stage=stage_bytes(rows.loads, length, length, chunks=chunks),
+        chunks=chunks,
         vectorized=rows.run.vectorized(problem, vector),
     )

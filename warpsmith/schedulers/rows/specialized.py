@@ -69,30 +69,26 @@ class Streamed:
         limits: of the target.
         widened: inputs of full size of which compilers keep wide values, where a thread has many.
         weights_fit: a role may bring what all rows share to shared memory.
-        spare: bytes of a stage beside a row's, where rows come in whole chunks of 16 bytes; no
-            stage holds two rows then.
+        stage: bytes of a stage with one row of each input.
+        chunks: rows come in whole chunks of 16 bytes; no stage holds two rows then.
         vectorized: names of the global tensors accessed in vectors.
     """
 
     length: int
     vector: int
     loaded: int
+    stage: int
     summed: int
     residents: tuple[Choice, ...]
     limits: Limits
     widened: int = 1
     weights_fit: bool = True
-    spare: int = 0
+    chunks: bool = False
     vectorized: tuple[str, ...] = ()
 
     @property
     def vectors(self) -> int:
         return self.length // self.vector
-
-    @property
-    def stage(self) -> int:
-        """Bytes of a stage with one row of each input."""
-        return self.length * self.loaded + self.spare
 
 
 def refusal(rows: Streamed) -> str:
@@ -128,7 +124,7 @@ def fastest(
 
     `rings_bytes` are what a multiprocessor's stages may hold.
     """
-    most_kept = 1 if rows.spare else most_kept
+    most_kept = 1 if rows.chunks else most_kept
     found = list(_unhurried(rows, range(1, most_kept + 1), rings_bytes))
     return min(found, key=time) if found else widest(rows)
 
@@ -275,7 +271,7 @@ class _Form:
             reread=self.reread,
             weights_in_shared=self.weights_in_shared,
             joined=joined,
-            chunks=rows.spare > 0,
+            chunks=rows.chunks,
         )
 
 
@@ -294,9 +290,9 @@ def _forms(rows: Streamed, threads: int, unroll: int, kept: int) -> Iterator[_Fo
         held = (beside if reread else stay) - (weights if shared else 0)
         elements = unroll * rows.vector
         needed = -(-elements * (held + rows.summed) // 4) + 2 * rows.vector + FIXED_REGISTERS
-        if rows.spare and (first.costly or first.kept) and rows.loaded < REGISTER_BYTES:
+        if rows.chunks and (first.costly or first.kept) and rows.loaded < REGISTER_BYTES:
             needed += elements // min(2, rows.vector)  # widened ones, beside what was loaded
-        if reread and rows.spare:
+        if reread and rows.chunks:
             needed += elements // 2  # read ahead of their use
         if not reread:
             needed += rows.widened * max(0, kept * elements - NARROW_ELEMENTS)

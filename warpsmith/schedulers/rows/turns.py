@@ -7,7 +7,7 @@ from enum import Enum, auto
 from itertools import product
 
 from warpsmith.schedulers.cover import full_passes
-from warpsmith.schedulers.layout import spare_bytes, unfit_for_copies
+from warpsmith.schedulers.layout import stage_bytes, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.by_threads import spread
@@ -206,7 +206,7 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
     shapes = list(_covering(length, vector, spare_share, limits))
     vectorized = rows.run.vectorized(problem, vector)
     most_kept = MOST_KEPT if way is Way.WHOLE else 1
-    spare = spare_bytes(rows.loads, length, problem) if way is Way.CHUNKS else 0
+    stage = stage_bytes(rows.loads, length, rows.length(problem), chunks=way is Way.CHUNKS)
     for choice in rows.residents:
         found: list[RowParams] = []
         one = choice.bytes_per_element(vector)
@@ -224,7 +224,7 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
                 if row.registers > registers_of(blocks * threads, limits):
                     break
                 sums = shared_sums(rows, covered, side)
-                stage = rows.loaded * (covered if by_threads else length) + spare
+                held = (rows.loaded * covered if by_threads else stage) * side * kept
                 found += (
                     RowParams(
                         vector=vector,
@@ -245,7 +245,7 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
                         by_threads=by_threads,
                         chunks=way is Way.CHUNKS,
                     )
-                    for stages in _stages(stage * side * kept, blocks, sums, limits)
+                    for stages in _stages(held, blocks, sums, limits)
                 )
         if found:  # what comes later loads or computes again
             return found
