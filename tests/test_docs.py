@@ -161,11 +161,11 @@ def test_the_passes_are_those_of_the_pipeline() -> None:
 
 
 def test_the_schedulers_are_those_that_are_asked() -> None:
-    from warpsmith.schedulers.candidate import SCHEDULERS
+    from warpsmith.schedulers.table import SCHEDULERS
 
     page = (ROOT / "docs" / "schedulers.md").read_text()
     table = page[page.index("| scheduler |") :].split("\n\n")[0]
     listed = re.findall(r"^\| (\w+) \|", table, re.MULTILINE)[1:]
-    assert listed == [name for name, _ in SCHEDULERS], (
+    assert listed == [kind.scheduler for kind in SCHEDULERS], (
         "docs/schedulers.md lists them in their order"
     )

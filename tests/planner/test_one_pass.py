@@ -13,7 +13,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Unfit
-from warpsmith.schedulers.candidate import PERSISTENT
+from warpsmith.schedulers.table import PERSISTENT
 from warpsmith.targets.hopper import H200
 
 TOO_LONG = tuple(Unfit(name, "rows are too long") for name in (*PERSISTENT, "outer_grid"))

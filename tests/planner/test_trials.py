@@ -33,7 +33,6 @@ from warpsmith.planner.cuts import cuts
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.prices import Prices
 from warpsmith.planner.segment import Unfit
-from warpsmith.schedulers.price import kernel_us, traffic_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H100, H200
 
@@ -193,7 +192,7 @@ def test_stores_across_take_as_long_as_they_were_timed(structural: Callable[...,
     for call, us in ((both, 3400), (upright, 243)):
         (planned,) = call.segments
         assert planned.candidate is not None
-        assert kernel_us(planned.candidate, problem) == pytest.approx(us, rel=0.2)
+        assert planned.candidate.us(problem) == pytest.approx(us, rel=0.2)
 
 
 def test_sectors_that_the_l2_holds_until_they_are_whole_are_written_once(
@@ -203,7 +202,7 @@ def test_sectors_that_the_l2_holds_until_they_are_whole_are_written_once(
         (planned,) = structural(both_ways, *empty((rows, 4096))).segments
         assert planned.candidate is not None
         sizes = {"T0_size0": rows, "T0_size1": 4096}
-        done = traffic_of(planned.candidate, Problem(values=sizes, alignment={}, target=H200))
+        done = planned.candidate.traffic(Problem(values=sizes, alignment={}, target=H200))
         return done.moved, done.partly
 
     assert moved(4096) == (3 * 2 * 4096 * 4096, 0.0)
@@ -223,9 +222,7 @@ def test_sectors_that_the_l2_forgets_before_they_are_read_again_come_from_memory
         sizes = {
             f"T{n}_size{d}": size for n, shape in enumerate(shapes) for d, size in enumerate(shape)
         }
-        return traffic_of(
-            planned.candidate, Problem(values=sizes, alignment={}, target=H200)
-        ).partly
+        return planned.candidate.traffic(Problem(values=sizes, alignment={}, target=H200)).partly
 
     assert again(1024) == 0.0  # a sector is read again after 1024 x 1024 others, of 32 MiB
     assert again(2048) == 15 * 2 * 32 * 1024 * 2048

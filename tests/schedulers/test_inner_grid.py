@@ -149,7 +149,7 @@ def test_rows_that_are_no_whole_vectors_side_by_side_are_read_otherwise() -> Non
         images = p.fusion.input_tensors
         values = {f"{t.name}_size{d}": n for t in images for d, n in enumerate(sizes)}
         problem = Problem(values=values, alignment={}, target=H200)
-        assert (not unfit_across(candidate._rows, problem)) == fits
+        assert (not unfit_across(candidate.rows, problem)) == fits
         chosen, _ = candidate.choose(problem)
         assert isinstance(chosen, InnerGridParams)
         assert chosen.across == fits

@@ -18,9 +18,10 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.planner import segment as segmenting
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment
-from warpsmith.schedulers.candidate import SCHEDULERS, Refusals
+from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import refusals
+from warpsmith.schedulers.table import SCHEDULERS
 from warpsmith.targets.hopper import H200
 from warpsmith.targets.target import Target
 
@@ -51,7 +52,9 @@ def _schedules_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _asked(fusion: Fusion, target: Target, without: Refusals = ()) -> Refusals:
     others = tuple(
-        (name, why(fusion, target)) for name, why in SCHEDULERS if not name.startswith("matmul")
+        (kind.scheduler, kind.refusal(fusion, target))
+        for kind in SCHEDULERS
+        if not kind.scheduler.startswith("matmul")
     )
     return (*others, ("matmul", epilogue_only(fusion)))
 

@@ -13,6 +13,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner import segment
 from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.table import SCHEDULERS
 
 QUESTIONS = ("unsupported_sizes", "unspecialized", "predicted", "no_ring")
 """What a candidate is asked of a call, besides which schedule it chooses."""
@@ -62,8 +63,9 @@ class Guard:
         self._watch(executable, "plan_prepared")
         self._watch(segment, "refusals", strict=True)
         self._watch(plan, "select")
-        for name in (*QUESTIONS, "agreed", "multiplies"):
-            self._watch(Candidate, name, strict=True)
+        for kind in SCHEDULERS:
+            for name in (*QUESTIONS, "agreed", "multiplies"):
+                self._watch(kind, name, strict=True)
         self._watch(Candidate, "scheduled")
         self._patch.setattr(Candidate, "choose", self._asking(Candidate.choose))
 

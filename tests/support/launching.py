@@ -16,7 +16,8 @@ from warpsmith.ops.evaluate import evaluate as meaning
 from warpsmith.ops.scalars import numpy_dtype
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Unfit
-from warpsmith.schedulers.candidate import Candidate, Params, Refusals
+from warpsmith.schedulers.candidate import Candidate, Refusals
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.heuristic import ReductionParams

@@ -20,7 +20,6 @@ from warpsmith.protocol.launched import launch_values
 from warpsmith.runtime.launch import Extent
 from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.matmul.params import MatmulParams
-from warpsmith.schedulers.price import bounds, kernel_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.target import Target
 
@@ -165,8 +164,8 @@ def _price(planned: PlannedSegment, problem: Problem) -> Price | None:
     candidate = planned.candidate
     if candidate is None:
         return None
-    busiest = sorted(bounds(candidate, problem).items(), key=lambda bound: -bound[1])
-    return Price(us=kernel_us(candidate, problem), bounds=tuple(busiest))
+    busiest = sorted(candidate.bounds(problem).items(), key=lambda bound: -bound[1])
+    return Price(us=candidate.us(problem), bounds=tuple(busiest))
 
 
 def _choice(planned: PlannedSegment, launch: Launch | None, problem: Problem) -> Choice:

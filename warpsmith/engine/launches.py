@@ -38,7 +38,7 @@ from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.launch_kinds import LaunchKind
 from warpsmith.runtime.tensor_maps import TiledMap
 from warpsmith.runtime.turns import taken
-from warpsmith.schedulers.candidate import Params
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.target import Target
 

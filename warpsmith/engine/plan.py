@@ -20,13 +20,13 @@ from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.planner.summed_again import walk_sums_together
 from warpsmith.schedulers.candidate import Refusals
-from warpsmith.schedulers.kept import ROW_SCHEDULERS
 from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
 from warpsmith.schedulers.reshapes import cancel_reshapes
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import select
+from warpsmith.schedulers.table import ROW_SCHEDULERS
 from warpsmith.targets.target import Target
 
 INDEX_LIMIT = 2**31 - 2**25
@@ -134,7 +134,7 @@ def require_roles(
         SchedulerRefusal: WS0401, with the reason.
     """
     candidates = [planned.candidate for planned in segments if planned.candidate is not None]
-    rows = [c for c in candidates if c.scheduler in ROW_SCHEDULERS]
+    rows = [c for c in candidates if c.loads_rows]
     refused = [
         (c.scheduler, why)
         for planned in segments

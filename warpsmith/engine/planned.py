@@ -24,8 +24,8 @@ from warpsmith.planner.alike import renamed
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.runtime.kept import KERNELS, LAUNCHES, PROOFS
 from warpsmith.runtime.recent import Recent
-from warpsmith.schedulers.candidate import Candidate, Params
-from warpsmith.schedulers.plainer import without_vectors
+from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 
 MOST_REFUSED = 8
@@ -212,7 +212,7 @@ class PlannedSegment:
     ) -> tuple[CompiledKernel, dict[str, int], Params | None]:
         """The kernel of these parameters, or that without vectors where a call allows none."""
         assert self.candidate is not None
-        plain = without_vectors(params)
+        plain = params.without_vectors()
         try:
             return self._fitting(params, launch_values, problem, index_type, knobs)
         except (ArgumentError, ScheduleError):  # of vectors: no other demand is a candidate's

@@ -30,7 +30,6 @@ from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.arrays import NUMPY_DTYPES, ArrayInfo, describe
-from warpsmith.schedulers.candidate import Candidate, Params
 from warpsmith.schedulers.problem import Problem
 
 MULTIPROCESSORS: Final = 2
@@ -52,19 +51,6 @@ _Place = tuple[int, int]
 """An argument, and one of its dimensions."""
 
 _T = TypeVar("_T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held(Candidate):
-    """A candidate that has its parameters, whatever the sizes of a call."""
-
-    params: Params
-
-    def choose(self, problem: Problem) -> tuple[Params, dict[str, int]]:
-        return self.params, self.symbols(self.params, problem)
-
-    def unsupported_sizes(self, problem: Problem) -> str:
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +103,7 @@ def _held(call: CallPlan, number: int) -> PlannedSegment:
     old = planned.candidate
     if old is None or params is None:
         return planned
-    parts: dict[str, Any] = {name: getattr(old, name) for name in Candidate.__dataclass_fields__}
-    return planned.with_candidate(Held(**parts, params=params))
+    return planned.with_candidate(replace(old, held=params))
 
 
 def _at(

@@ -12,8 +12,8 @@ from warpsmith.engine.emitted import cause
 from warpsmith.engine.once import Once
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.turns import begun_beside, cores, given_up, held
-from warpsmith.schedulers.candidate import Candidate, Params
-from warpsmith.schedulers.plainer import without_full_passes
+from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.target import Target
 
@@ -45,12 +45,12 @@ def fewest_spills(
             candidate.scheduler,
             notes=(repr(params),),
             cause=lambda: (cause(part), params, quotients),
-            elements=candidate.elements(params),
+            elements=params.row_elements,
             lowered=lowered.setdefault(params, Once()),
             quotients=quotients,
         )
 
-    plain = without_full_passes(params)
+    plain = params.without_full_passes()
     ahead: Future[CompiledKernel] | None = None
     with held():
         if cores() >= MANY_CORES and _may_spill(candidate, plain, part.target):
@@ -81,5 +81,5 @@ def _may_spill(candidate: Candidate, params: Params, target: Target) -> bool:
     registers = target.family.limits.registers_each(
         params.block_x * params.block_y * params.blocks_per_sm
     )
-    many = candidate.elements(params) >= MANY_ELEMENTS
+    many = params.row_elements >= MANY_ELEMENTS
     return registers <= FEW_REGISTERS and many and params.block_y > 1

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
-from warpsmith.schedulers.candidate import SCHEDULERS, Refusals
-from warpsmith.schedulers.price import kernel_us
+from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import refusals, select
+from warpsmith.schedulers.table import SCHEDULERS
 
-ALL = frozenset(name for name, _ in SCHEDULERS)
+ALL = frozenset(kind.scheduler for kind in SCHEDULERS)
 
 Names = tuple[Collection[str], Collection[str]]
 """Names of the tensors that a kernel reads, and of those that it writes."""
@@ -45,7 +45,7 @@ def other(fusion: Fusion, problem: Problem, asked: Collection[str] = ALL) -> Oth
     name, unfit = candidate.scheduler, candidate.unsupported_sizes(problem)
     if unfit:
         return Other(refusals=((name, f"it would take both, but {unfit}"),))
-    return Other(name, kernel_us(candidate, problem))
+    return Other(name, candidate.us(problem))
 
 
 def between(kernels: Sequence[Names], writer: int, reader: int) -> int | None:

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.candidate import Candidate
-from warpsmith.schedulers.price import kernel_us
 from warpsmith.schedulers.problem import Problem
 
 
@@ -42,7 +41,7 @@ class Prices:
         sizes = frozenset(local.values.items()), frozenset(local.alignment.items())
         key = (planned.segment.shape.key, planned.candidate.scheduler, sizes)
         if key not in self._known:
-            self._known[key] = kernel_us(planned.candidate, local)
+            self._known[key] = planned.candidate.us(local)
         return self._known[key]
 
     def both(self, first: Plan, second: Plan) -> tuple[float, float]:

@@ -22,8 +22,8 @@ from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.planner.sinks import all_sinks, made_in, merge_sinks
 from warpsmith.schedulers.caching import repeats
-from warpsmith.schedulers.candidate import PERSISTENT
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
+from warpsmith.schedulers.table import PERSISTENT
 
 MOST_AGAIN = 64
 """Operations that a segment computes of those that another one computes too: where each segment

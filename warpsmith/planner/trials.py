@@ -23,7 +23,6 @@ from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.joins import joins
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.planner.segment import Segment
-from warpsmith.schedulers.price import traffic_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import Traffic, instructions
 
@@ -113,7 +112,7 @@ def _proposals(
 def _across(planned: Planned, problem: Problem) -> frozenset[int]:
     """Numbers of what a kernel writes in sectors apart."""
     assert planned.candidate is not None
-    names = traffic_of(planned.candidate, planned.local(problem)).across
+    names = planned.candidate.traffic(planned.local(problem)).across
     local = (output.value.name for output in planned.candidate.fusion.outputs)
     pairs = zip(planned.segment.writes, local, strict=True)
     return frozenset(tensor.number for tensor, name in pairs if name in names)
@@ -124,7 +123,7 @@ def _is_scattered(planned: Planned, problem: Problem) -> bool:
     assert planned.candidate is not None
     if planned.candidate.scheduler in ("matmul", "matmul_by_threads"):
         return False
-    done = traffic_of(planned.candidate, planned.local(problem))
+    done = planned.candidate.traffic(planned.local(problem))
     target = problem.target
     return done.us(target) > Traffic(done.moved, 0.0, done.issued).us(target)
 

@@ -1,1 +1,1 @@
-"""Automatic schedules. Each scheduler is three files: can, heuristic, apply."""
+"""Automatic schedules. Each scheduler is a folder: can, heuristic, apply, candidate."""

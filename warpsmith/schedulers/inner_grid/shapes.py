@@ -9,6 +9,7 @@ from itertools import product
 
 from warpsmith.schedulers.multiprocessor import CLUSTERS, together
 from warpsmith.schedulers.outer_grid.shapes import RESERVED
+from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -41,7 +42,7 @@ FIXED_REGISTERS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InnerGridParams:
+class InnerGridParams(Params):
     """A schedule whose rows stay with the blocks of a grid, or of a cluster.
 
     Attributes:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from warpsmith.schedulers.params import Params
 from warpsmith.targets.atoms import ROWS
 
 FRAGMENT = 8
@@ -26,7 +27,7 @@ Count = int | Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulParams:
+class MatmulParams(Params):
     """A schedule of a matrix product.
 
     Attributes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import Self
 
 from warpsmith.ir.atoms import atoms_for
 from warpsmith.ir.copies import LoadStoreOpType
@@ -36,13 +37,14 @@ from warpsmith.schedulers.matmul_by_threads.tiles import (
     Tile,
     WarpTile,
 )
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import Unit
 from warpsmith.targets.family import WARP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MatmulByThreadsParams:
+class MatmulByThreadsParams(Params):
     """A schedule of a matrix product.
 
     Attributes:
@@ -67,6 +69,12 @@ class MatmulByThreadsParams:
         threads = f"{tile.rows}x{tile.columns}x{tile.depth}, {prod(tile.threads)} threads"
         ahead = f", {tile.stages} stages" if any(read.ahead for read in self.reads) else ""
         return f"{threads}{ahead}{', parts of k' if self.shared else ''}"
+
+    def without_vectors(self) -> Self | None:
+        if not self.vectorized:
+            return None
+        first, second = (replace(each, vector=1) for each in self.reads)
+        return replace(self, reads=(first, second), vectorized=())
 
 
 @dataclass(frozen=True, slots=True)

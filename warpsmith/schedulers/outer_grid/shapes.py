@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warpsmith.schedulers.outer_persistent.shapes import SECTOR_BYTES
+from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -47,7 +48,7 @@ GAIN = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OuterGridParams:
+class OuterGridParams(Params):
     """A schedule whose columns stay with the blocks of a grid.
 
     Attributes:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.multiprocessor import ENOUGH_WARPS, power_of_two_above
+from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import Limits
 
 FIXED_REGISTERS = 18
@@ -92,7 +94,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OuterPersistentParams:
+class OuterPersistentParams(Params):
     """A schedule whose columns stay in registers.
 
     Attributes:
@@ -136,6 +138,9 @@ class OuterPersistentParams:
     def wide(self) -> int:
         """Columns of a block."""
         return self.block_x * self.vector
+
+    def without_full_passes(self) -> Self:
+        return self if self.masked else replace(self, full=0)
 
 
 def shapes(work: Work, vector: int, cluster: int) -> Iterator[OuterPersistentParams]:

@@ -51,6 +51,11 @@ class Parts(Rows):
     """The rows of a fusion with caches, and their parts."""
 
     @cached_property
+    def as_they_lie(self) -> Rows:
+        """The same rows for schedulers that know of no parts."""
+        return Rows(self.fusion, self.domains, self.caches)
+
+    @cached_property
     def levels(self) -> Levels:
         reads = (_as_it_lies(cached) for cached in self.caches if cached.load)
         levels, reason = levels_of(self.fusion, self.domains, reads)
@@ -197,7 +202,7 @@ def _rather_as_rows(
     if work.apart or any(map(parts.splits, parts.loads)):
         return ""
     access = parts.run.vector(problem) * work.widest
-    rows = Rows(parts.fusion, parts.domains, parts.caches, parts.residents)
+    rows = parts.as_they_lie
     if access < WIDE_ACCESS and rows.in_pieces and not unfit_across(rows, problem):
         shared = inner_grid.predicted_us(rows, problem) if grid else math.inf
         others = min(in_waves_us(rows, problem), shared)

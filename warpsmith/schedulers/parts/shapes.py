@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.multiprocessor import (
@@ -15,6 +16,7 @@ from warpsmith.schedulers.multiprocessor import (
 )
 from warpsmith.schedulers.outer_grid.shapes import share_of_lines
 from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES, SECTOR_BYTES
+from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 
 THREADS = 512
@@ -107,7 +109,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartsParams:
+class PartsParams(Params):
     """A schedule whose rows of parts stay in registers.
 
     Attributes:
@@ -156,6 +158,9 @@ class PartsParams:
     def elements(self) -> int:
         """Of a thread."""
         return self.passes * self.unroll * self.vector
+
+    def without_full_passes(self) -> Self:
+        return self if self.masked else replace(self, full=0, full_outer=0)
 
 
 def shapes(work: Work, vector: int, cluster: int, *, parts_inside: bool) -> Iterator[PartsParams]:

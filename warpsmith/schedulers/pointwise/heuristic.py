@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.repeated import repeated
 from warpsmith.schedulers.problem import Problem, widest_vector
@@ -49,7 +51,7 @@ class Transposed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PointwiseParams:
+class PointwiseParams(Params):
     """A pointwise schedule.
 
     Attributes:
@@ -80,6 +82,12 @@ class PointwiseParams:
     last_first: bool = False
     across: bool = False
     width: int = 0
+
+    def without_vectors(self) -> Self | None:
+        if self.vector == 1 and not self.ring:
+            return None
+        flat = replace(self, transposed=None, ring=0, width=0, unroll=1)
+        return replace(flat, vector=1, vectorized=())
 
 
 def inner_run(

@@ -8,6 +8,7 @@ own.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from warpsmith.ir.exprs import takes_moments
 from warpsmith.ir.levels import has_levels
@@ -15,6 +16,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.multiprocessor import power_of_two_above
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reads import accesses_of
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
@@ -79,7 +81,7 @@ MOST_ACCESSES = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionParams:
+class ReductionParams(Params):
     """A reduction schedule.
 
     Attributes:
@@ -114,6 +116,9 @@ class ReductionParams:
     def splits(self) -> bool:
         """Whether each launch says how many blocks share a result."""
         return not (self.exact or self.whole)
+
+    def without_vectors(self) -> Self | None:
+        return None if self.vector == 1 or self.ring else replace(self, vector=1, vectorized=())
 
 
 def choose(

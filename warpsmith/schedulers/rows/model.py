@@ -221,7 +221,7 @@ def _turn(work: Work, params: RowParams) -> float:
     meeting += CLUSTER_US if params.cluster > 1 else 0.0
     alone = params.ring > 0 and not (params.warp_specialize or params.by_threads)
     copies = params.at_once * work.loaded / work.item if alone else 0.0
-    computed = params.elements * OPERATION_US * work.operations
+    computed = params.row_elements * OPERATION_US * work.operations
     return COPY_US * copies + (work.stages - 1) * meeting + computed
 
 
@@ -268,7 +268,7 @@ def _loss(work: Work, params: RowParams, ring: float) -> float:
     if params.across:
         loss += ACROSS_LOSS + (ACROSS_CLUSTER_LOSS if params.cluster > 1 else 0.0)
         loss += ACROSS_ALONE_LOSS if alone else 0.0
-    loss += DEEP_LOSS * max(0.0, params.elements / MANY_ELEMENTS - 1)
+    loss += DEEP_LOSS * max(0.0, params.row_elements / MANY_ELEMENTS - 1)
     loss += CROWD_LOSS * max(0.0, ring / ENOUGH_BYTES - 1) if work.evict_last else 0.0
     access = params.vector * work.item
     if access >= VECTOR_BYTES or (params.ring and not params.chunks):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
+
+from warpsmith.schedulers.params import Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowParams:
+class RowParams(Params):
     """A schedule whose rows stay in registers from one reduction to the next.
 
     Attributes:
@@ -84,6 +87,8 @@ class RowParams:
         return self.block_y * self.rows_per_thread
 
     @property
-    def elements(self) -> int:
-        """Of all its rows in one thread."""
+    def row_elements(self) -> int:
         return self.rows_per_thread * self.unroll * self.vector
+
+    def without_full_passes(self) -> Self:
+        return self if self.across else replace(self, full=0)

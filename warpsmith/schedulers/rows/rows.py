@@ -30,16 +30,17 @@ from warpsmith.schedulers.rows.resident import (
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a fusion with caches, whose sums of columns, where it has any, are cut.
-
-    Attributes:
-        residents: the ways to keep a row.
-    """
+    """The rows of a fusion with caches, whose sums of columns, where it has any, are cut."""
 
     fusion: Program
     domains: DomainMap
     caches: tuple[Cached, ...]
-    residents: tuple[Choice, ...] = ()
+
+    @cached_property
+    def residents(self) -> tuple[Choice, ...]:
+        """The ways to keep a row."""
+        own = of_rows(self.caches, self.columns)
+        return choices(self.alone, own, turns=bool(self.columns))
 
     @cached_property
     def columns(self) -> tuple[TensorView, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
@@ -16,6 +17,7 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, moved
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.scan.applicability import scans
 from warpsmith.targets.family import WARP
@@ -48,7 +50,7 @@ EXCHANGE_US = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanParams:
+class ScanParams(Params):
     """A schedule of scans.
 
     Attributes:
@@ -77,6 +79,9 @@ class ScanParams:
         if self.grid:
             return "blocks of the grid"
         return f"a cluster of {self.blocks}" if self.blocks > 1 else "a block"
+
+    def without_vectors(self) -> Self | None:
+        return replace(self, vectorized=()) if self.vectorized else None
 
 
 def axes_of(fusion: Program, caches: Sequence[Cached], domains: DomainMap) -> list[IterDomain]:

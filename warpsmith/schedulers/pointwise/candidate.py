@@ -1,0 +1,49 @@
+"""The scheduler of fusions without reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.pointwise import applicability, apply, heuristic
+from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reads import read_in_vectors
+from warpsmith.targets.target import Target
+
+
+class Pointwise(Candidate):
+    scheduler = "pointwise"
+
+    @classmethod
+    def refusal(cls, fusion: Program, target: Target) -> str:
+        return applicability.refusal(fusion)
+
+    def parameters(self, problem: Problem) -> PointwiseParams:
+        return heuristic.choose(self.fusion, self.domains, self.caches, problem)
+
+    def symbols(self, params: PointwiseParams, problem: Problem) -> dict[str, int]:
+        return {apply.BLOCKS: heuristic.blocks(params, problem)} if params.ring > 1 else {}
+
+    def read_in_vectors(self, params: PointwiseParams, problem: Problem) -> tuple[str, ...]:
+        if not params.exact:
+            return ()
+        return read_in_vectors(self.fusion, problem, params.vector, across=params.across)
+
+    def no_ring(self, problem: Problem) -> str:
+        return heuristic.no_ring(self.fusion, self.domains, self.caches, problem)
+
+    @property
+    def walked(self) -> Sequence[IterDomain]:
+        return heuristic.inner_run(self.fusion, self.domains, self.caches).axes
+
+    def staged(self, problem: Problem) -> tuple[str, ...]:
+        turned = self.parameters(problem).transposed
+        return turned.names if turned else ()
+
+    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:
+        apply.apply(fusion, caches, params)

@@ -1,0 +1,51 @@
+"""The scheduler of scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.program import Program
+from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.candidate import Alternatives, Candidate, Compared
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.scan import applicability, apply, heuristic
+from warpsmith.schedulers.scan.heuristic import ScanParams
+from warpsmith.targets.target import Target
+
+
+class Scanned(Candidate):
+    scheduler = "scan"
+    in_vectors = False
+
+    @classmethod
+    def refusal(cls, fusion: Program, target: Target) -> str:
+        return applicability.refusal(fusion)
+
+    def parameters(self, problem: Problem) -> ScanParams:
+        return heuristic.choose(self.fusion, self.domains, self.caches, problem)
+
+    def predicted(self, problem: Problem) -> Compared:
+        return tuple((params.words, us) for params, us in self._shapes(problem))
+
+    def alternatives(self, problem: Problem) -> Alternatives:
+        fastest_first = sorted(self._shapes(problem), key=lambda each: each[1])
+        return tuple((params.words, params) for params, _ in fastest_first)
+
+    def no_ring(self, problem: Problem) -> str:
+        return "a scan waits for what comes before, and loads when it has it"
+
+    @property
+    def walked(self) -> Sequence[IterDomain]:
+        return heuristic.axes_of(self.fusion, self.caches, self.domains)
+
+    def us(self, problem: Problem) -> float:
+        waited = min(us for _, us in self._shapes(problem))
+        return max(super().us(problem), waited + problem.target.rates.launch_us)
+
+    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> None:
+        apply.apply(fusion, caches, params)
+
+    def _shapes(self, problem: Problem) -> Sequence[tuple[ScanParams, float]]:
+        return heuristic.candidates(self.fusion, self.domains, self.caches, problem)

@@ -1,0 +1,36 @@
+"""All schedulers."""
+
+from __future__ import annotations
+
+from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.inner_grid.candidate import InnerGrid
+from warpsmith.schedulers.matmul.candidate import Product
+from warpsmith.schedulers.matmul_by_threads.candidate import ProductByThreads
+from warpsmith.schedulers.outer_grid.candidate import OuterGrid
+from warpsmith.schedulers.outer_persistent.candidate import OuterPersistent
+from warpsmith.schedulers.parts.candidate import OfParts
+from warpsmith.schedulers.pointwise.candidate import Pointwise
+from warpsmith.schedulers.reduction.candidate import Reduced
+from warpsmith.schedulers.rows.candidate import InnerOuter, InnerPersistent
+from warpsmith.schedulers.scan.candidate import Scanned
+
+SCHEDULERS: tuple[type[Candidate], ...] = (
+    Pointwise,
+    Reduced,
+    OfParts,
+    InnerPersistent,
+    InnerGrid,
+    OuterPersistent,
+    OuterGrid,
+    InnerOuter,
+    Product,
+    ProductByThreads,
+    Scanned,
+)
+"""In the order in which they are asked."""
+
+PERSISTENT = tuple(each.scheduler for each in SCHEDULERS if each.keeps)
+"""Names of those that keep in registers what they reduce."""
+
+ROW_SCHEDULERS = tuple(each.scheduler for each in SCHEDULERS if each.loads_rows)
+"""Names of those whose kernels may have a role that loads rows."""
