@@ -69,11 +69,15 @@ class Case:
 
 
 def said(text: str, dtype: str = "bfloat16") -> Case:
-    """A case: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands."""
+    """A case: `MxNxK`, or `MxNxK:mn`, with the fastest dimensions of both operands; `BxMxNxK` of so
+    many batches.
+    """
     sizes, _, layout = text.partition(":")
-    m, n, k = map(int, sizes.split("x"))
-    fast = layout or "kk"
-    return Case(m=m, n=n, k=k, a_fast=fast[0], b_fast=fast[1], dtype=dtype, out=dtype)
+    *batch, m, n, k = map(int, sizes.split("x"))
+    a_fast, b_fast = layout or "kk"
+    return Case(
+        m=m, n=n, k=k, batch=sum(batch), a_fast=a_fast, b_fast=b_fast, dtype=dtype, out=dtype
+    )
 
 
 def operands(case: Case, device: str = "cuda") -> tuple[Any, Any]:
