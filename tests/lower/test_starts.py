@@ -1,10 +1,11 @@
 """What a product's kernel does before its agents part: maps, barriers, and the cluster's start."""
 
 from tests.support.lowered_products import kernels
+from warpsmith.ir import integers
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
-from warpsmith.kernel.nodes import If
-from warpsmith.kernel.rings import ELECTED, InitBarriers
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart
+from warpsmith.kernel.nodes import For, If
+from warpsmith.kernel.rings import ELECTED, Advance, Await, InitBarriers
 from warpsmith.kernel.tiles import PrefetchMap
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 
@@ -19,11 +20,16 @@ def test_one_thread_asks_for_all_maps_first() -> None:
     assert prefetch_maps(kernel) is kernel
 
 
-def test_blocks_of_a_cluster_fence_all_memory_at_their_end_alone() -> None:
-    """That barriers are ready is known by the fence of their initialization (PTX ISA)."""
-    body = kernels(tile=(128, 128, 64), cluster=(2, 1), blocks=132)["lower_pipelines"].body
-    kinds = [type(s) for s in body]
+def test_blocks_of_a_cluster_do_not_meet_at_their_end() -> None:
+    """That barriers are ready is known by the fence of their initialization (PTX ISA), and that
+    nobody arrives any more by waits of the role that loads: a meeting would fence all memory.
+    """
+    kernel = kernels(tile=(128, 128, 64), cluster=(2, 1), blocks=132)["lower_pipelines"]
+    kinds = [type(s) for s in kernel.body]
     assert kinds[:3] == [InitBarriers, AnnounceStart, AwaitStart]
-    assert kinds.count(SynchronizeCluster) == 1
-    assert kinds[-1] is SynchronizeCluster
-    assert all(kind is Branch for kind in kinds[3:-1])
+    assert all(kind is Branch for kind in kinds[3:])
+    (load,) = (s for s in kernel.body if isinstance(s, Branch) and s.agent.name == "load")
+    last = load.body[-1]
+    assert isinstance(last, For)
+    assert last.extent == integers.index(kernel.pipelines[0].stages)
+    assert [type(s) for s in last.body] == [Await, Advance]

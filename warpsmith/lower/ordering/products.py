@@ -170,12 +170,14 @@ def delay_releases(
 
 
 def _goes_on(guard: MbarrierEdge) -> bool:
-    """Whether another agent fills the stages in a loop that runs inside another one."""
+    """Whether another agent fills the stages in a loop that runs inside another one, or awaits at
+    its end that all are free.
+    """
     fill = guard.second
     if fill.scope is guard.first.scope or fill.cursor is None:
         return False
-    moved = (n for n in fill.scope.root.walk() if n.statement == Advance(fill.cursor))
-    return any(sum(outer.repeats for outer in node.up()) > 1 for node in moved)
+    moved = [n for n in fill.scope.root.walk() if n.statement == Advance(fill.cursor)]
+    return len(moved) > 1 or any(sum(o.repeats for o in node.up()) > 1 for node in moved)
 
 
 def _hand_on(loop: Node, guards: Sequence[MbarrierEdge]) -> Node | None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement, Synchronize
+from warpsmith.kernel.nodes import For, Statement, Synchronize
 from warpsmith.kernel.pipelines import By, Pipeline, Scope
-from warpsmith.kernel.rings import Begin, InitBarriers
+from warpsmith.kernel.rings import Advance, Await, Begin, InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipelines.mechanisms import arrivals, lowered
-from warpsmith.lower.pipelines.role_pipelines import joined, orders, placed
+from warpsmith.lower.pipelines.role_pipelines import End, joined, orders, placed
 from warpsmith.lower.pipelines.software import Loops
 from warpsmith.lower.pipelines.stages import Statements, filled
 
@@ -41,8 +42,9 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
         role load:      for i < n: { acquire; T1[stage..] = T0[i, ..]; commit;  advance }
         role compute:   for i < n: { wait; T2[i, ..] = f(T1[stage..]); release;  advance }
 
-    Where blocks of a cluster fill stages for each other, all of them meet before they do and before
-    any ends. Where threads do that in no role, `order` says where.
+    Where blocks of a cluster fill stages for each other, all of them have started before they do. A
+    role whose copies go to other blocks ends when these have released the stages; without roles,
+    and where threads send something, blocks meet before any ends, and `order` says where else.
 
     After::
 
@@ -65,7 +67,8 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
             statement = placed(statement, between)
             _check_groups(statement, given)
             inner = _in_place(statement.body, loops, found, statement.agent)
-            statement = replace(statement, body=inner)
+            left = _released(statement.agent, between)
+            statement = replace(statement, body=(*inner, *left))
         body.append(statement)
     if not branches:
         body += _in_place(kernel.body, loops, found, None)
@@ -79,7 +82,8 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
             InitBarriers(counts),
             *((AnnounceStart(), AwaitStart()) if branches else (ready,)),
         ]
-        body.append(SynchronizeCluster("no block is reached any more"))
+        if not branches or any(p.by is By.SENDS for p, _ in found):
+            body.append(SynchronizeCluster("no block is reached any more"))
     elif counts:
         start += [InitBarriers(counts), Synchronize("barriers are ready")]
     if any(isinstance(s, AwaitClock) for s in walk(tuple(body))):
@@ -90,6 +94,21 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
         shared=(*kernel.shared, *(barrier for barrier, _ in counts)),
         pipelines=tuple(pipeline for pipeline, _ in found if pipeline.is_guarded),
     )
+
+
+def _released(agent: Agent, pipelines: Iterable[Pipeline]) -> Iterator[Statement]:
+    """Waits at the end of a role for all that other blocks still say of the stages that it fills.
+
+    So their arrivals reach no block that has ended, and blocks need not meet, which would fence all
+    memory.
+    """
+    for end in (End(p, agent) for p in pipelines if p.scope is Scope.CLUSTER):
+        empty, cursor = end.pipeline.empty, end.cursor
+        if end.fills and empty is not None:
+            parity = integers.sub(1, cursor.phase)
+            passed = Await(empty, cursor.stage, parity), Advance(cursor)
+            each = Symbol(f"{cursor.name}_left", low=0, extent=integers.index(cursor.stages))
+            yield For(each, integers.index(cursor.stages), passed, unroll=False)
 
 
 def _in_place(

@@ -239,6 +239,7 @@ static void join_arrival(warp *w, const insn *in, u32 lanes, cta *c, mbarrier *b
         b->remote_lane = (u32)first_lane(lanes);
         b->remote_time = w->time;
         b->remote_pc = (u32)pc_of(w, in);
+        b->remote_phase = b->phase;
     }
     if (in->semantics != SEMANTICS_RELEASE) {
         if (w->has_released && w->released_lanes & lanes)

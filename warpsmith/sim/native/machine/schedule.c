@@ -81,6 +81,7 @@ static void check_peers(cta *c) {
     for (u32 i = 0; i < c->barrier_count; i++) {
         const mbarrier *b = &c->barriers[i];
         if (!b->live || !b->remote_time) continue;
+        if (b->remote_phase < b->observed) continue; /* somebody here waited for what it is a part of */
         actor a = {.m = m, .by = &observer};
         u32 who = who_of(&m->ctas[b->remote_cta], b->remote_agent, b->remote_lane);
         if (known_to(&a, who, b->remote_time) == KNOWN) continue;

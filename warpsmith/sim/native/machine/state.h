@@ -20,7 +20,8 @@ typedef struct {
     u32 phase, first_phase; /* completed phases, over all lives of this address; at its init */
     u32 init_who, init_time, init_pc;
     u32 last_tx_phase, observed; /* completed-phase counts */
-    u32 remote_cta, remote_agent, remote_lane, remote_time, remote_pc; /* last arrival from a peer */
+    /* Last arrival from a peer, and completed phases before it. */
+    u32 remote_cta, remote_agent, remote_lane, remote_time, remote_pc, remote_phase;
     vclock arrivals_cta, arrivals_cluster; /* since the phase began, and all before */
     vclock done_cta, done_cluster; /* what a waiter of the last completed phase learns */
     vclock arrivals_read, done_read; /* ... of reads alone, by peers that released in their CTA */
