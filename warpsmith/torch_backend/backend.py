@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.attention import lay_masks_dense
@@ -15,6 +14,7 @@ from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.graph import compile_graph
+from warpsmith.torch_backend.joint import partition
 from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.report import Record, parameters_of, remember
 from warpsmith.torch_backend.source import Boxed
@@ -44,7 +44,7 @@ def backend(
         fw_compiler=compiler("forward"),
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
-        partition_fn=min_cut_rematerialization_partition,
+        partition_fn=partition,
         decompositions=dict(decompositions()),
         keep_inference_input_mutations=True,
     )(module, example_inputs)

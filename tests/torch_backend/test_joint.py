@@ -1,0 +1,125 @@
+"""What is changed where forward and backward are one graph."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import conv1d
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from warpsmith.torch_backend.backend import backend
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+
+
+class Ran(TorchDispatchMode):  # type: ignore[misc]  # torch is not analysed
+    """Names of the operations that torch runs inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.__name__.partition(".")[0])
+        return func(*args, **(kwargs or {}))
+
+
+def gradients(program: Callable[..., Tensor], *inputs: Tensor) -> tuple[list[Tensor], list[str]]:
+    """Those of all inputs that are real numbers, and what torch ran for them."""
+    given = [x.detach().requires_grad_() if x.is_floating_point() else x for x in inputs]
+    result = program(*given)
+    with Ran() as ran:
+        result.backward(torch.linspace(0, 1, result.numel(), dtype=result.dtype).view_as(result))
+    return [x.grad for x in given if x.grad is not None], ran.names
+
+
+def in_order(x: Tensor, keys: Tensor) -> Tensor:
+    return x[torch.sort(keys)[1]].exp()
+
+
+def and_back(x: Tensor, keys: Tensor) -> Tensor:
+    order = torch.sort(keys)[1]
+    inverse = torch.empty_like(order)
+    inverse[order] = torch.arange(order.shape[0])
+    return x[order].exp()[inverse].sin()
+
+
+def and_back_by_a_sort(x: Tensor, keys: Tensor) -> Tensor:
+    order = torch.argsort(keys)
+    return x[order].exp()[torch.argsort(order)].sin()
+
+
+def of_words(x: Tensor, keys: Tensor) -> Tensor:
+    """Each row for two keys, as the two experts of a word read it."""
+    return x[: len(keys) // 2][torch.sort(keys)[1] // 2].exp()
+
+
+def chosen(x: Tensor, keys: Tensor) -> Tensor:
+    return x[keys].exp()
+
+
+def of_more_words(x: Tensor, keys: Tensor) -> Tensor:
+    """The last rows are read by fewer than three keys."""
+    return x[torch.sort(keys)[1] // 3].exp()
+
+
+def by_columns(x: Tensor, keys: Tensor) -> Tensor:
+    """A sort of each column gives places of columns, each many times."""
+    return x[torch.sort(keys.view(4, 2), 0)[1]].exp()
+
+
+@pytest.mark.parametrize("program", [in_order, and_back, and_back_by_a_sort, of_words])
+def test_rows_that_a_sort_ordered_are_read_back(program: Callable[..., Tensor]) -> None:
+    x, keys = torch.randn(8, 3), torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])
+    found, ran = gradients(torch.compile(program, backend=backend), x, keys)
+    expected, by_torch = gradients(program, x, keys)
+    torch.testing.assert_close(found, expected)
+    assert not any("index_put" in name for name in ran)
+    assert any("index_put" in name for name in by_torch)
+
+
+@pytest.mark.parametrize("program", [chosen, of_more_words, by_columns])
+def test_rows_that_are_read_more_than_once_are_added_up(program: Callable[..., Tensor]) -> None:
+    x, keys = torch.randn(8, 3), torch.tensor([3, 1, 4, 1, 5, 5, 2, 6])
+    found, ran = gradients(torch.compile(program, backend=backend), x, keys)
+    torch.testing.assert_close(found, gradients(program, x, keys)[0])
+    assert any("index_put" in name for name in ran)
+
+
+def masked(x: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
+    """What torch computes, twice behind one mask, as that of words serves all their products."""
+    mask = (keys > 2)[:, None, None]
+    left, right = torch.where(mask, 0, conv1d(x, weight)).split([4, 4], 1)
+    return torch.where(mask, 0, conv1d(left.sigmoid() * right, weight)).sin()
+
+
+def scaled(x: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
+    """The same of factors, each of a channel, too."""
+    factor, channels = keys.to(x.dtype)[:, None, None], weight.sum((1, 2))[:, None]
+    left, right = ((conv1d(x, weight) * factor) * channels).chunk(2, 1)
+    return (conv1d(left.sigmoid() * right, weight) * factor * channels).sin()
+
+
+def whole(x: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
+    """What is masked is read as a whole, and leaves."""
+    return torch.where((keys > 2)[:, None, None], 0, conv1d(x, weight))
+
+
+@pytest.mark.parametrize(("program", "kept"), [(masked, True), (scaled, True), (whole, False)])
+def test_what_torch_gave_is_saved_and_not_what_follows(
+    program: Callable[..., Tensor], kept: bool
+) -> None:
+    x, keys = torch.randn(4, 4, 64).double(), torch.tensor([3, 1, 4, 1])
+    weight = torch.randn(8, 4, 1).double()
+    saved: list[Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        found, _ = gradients(torch.compile(program, backend=backend), x, keys, weight)
+    torch.testing.assert_close(found, gradients(program, x, keys, weight)[0])
+    given = conv1d(x, weight)
+    assert any(torch.equal(each, given) for each in saved) == kept

@@ -1,0 +1,28 @@
+"""AOTAutograd's graph of forward and backward, made into the two of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch._functorch.config as functorch_config
+from torch._functorch.compile_utils import fx_graph_cse
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import GraphModule
+
+from warpsmith.torch_backend.permutations import read_gradients
+from warpsmith.torch_backend.saved import let_compute_again
+
+
+def partition(
+    module: GraphModule, inputs: Any, *, num_fwd_outputs: int, **told: Any
+) -> tuple[GraphModule, GraphModule]:
+    """Forward and backward of a graph, by torch's partitioner, which decides what is saved."""
+    module.graph.eliminate_dead_code()
+    module.graph = fx_graph_cse(module.graph)
+    read_gradients(module.graph)
+    let_compute_again(module.graph, num_fwd_outputs)
+    with functorch_config.patch(cse=False):  # it would take aliases for what they are aliases of
+        made: tuple[GraphModule, GraphModule] = min_cut_rematerialization_partition(
+            module, inputs, num_fwd_outputs=num_fwd_outputs, **told
+        )
+    return made

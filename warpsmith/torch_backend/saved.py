@@ -1,0 +1,133 @@
+"""What forward saves for backward: rather what torch gave than what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import partial
+from itertools import accumulate
+from math import prod
+
+import torch
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+from warpsmith.torch_backend.aten import READS, TABLE, VIEWS, name_of
+from warpsmith.torch_backend.changes import call
+from warpsmith.torch_backend.definition import tensors_of
+from warpsmith.torch_backend.regions import PRODUCTS, first_of
+from warpsmith.torch_backend.sizes import hint_of, is_number
+
+aten = torch.ops.aten
+
+_CHEAP = frozenset({"add.Tensor", "div.Tensor", "mul.Tensor", "sub.Tensor", "where.self"})
+
+_SMALLER = 16
+"""How much less than a result an operand must be to count for nothing."""
+
+
+def let_compute_again(graph: Graph, results: int) -> None:
+    """Let backward compute again what follows from a result of torch's and from little else.
+
+    That result is in memory anyway, and what follows from it need not be, where all that read it
+    are fused with it. Torch's partitioner knows that, but computes nothing again that reads what is
+    read far apart, as all products of experts share the mask of their words, and no split.
+
+    The graph is AOTAutograd's, of forward and backward, and changed in place:
+
+        before  y = where(mask, 0, x); a, b = split(y, [m, n])
+        after   a = where(alias(mask), 0, x[:m]); b = where(alias(mask), 0, x[m:])
+
+    Args:
+        results: how many of the graph's are forward's; they come first.
+    """
+    (output,) = graph.find_nodes(op="output")
+    forward = _needed(output.args[0][:results])
+    for node in [node for node in graph.nodes if node in forward and _follows(node)]:
+        if all(_is_fused(user) for each in (node, *_views(node)) for user in each.users):
+            for part in _parts(graph, node):
+                _read_apart(graph, part)
+
+
+def _needed(results: Iterable[object]) -> Set[Node]:
+    """Nodes that lead to results."""
+    found: set[Node] = set()
+    waiting = [each for each in results if isinstance(each, Node)]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
+
+
+def _follows(node: Node) -> bool:
+    """Whether a node is computed of a whole result of torch's, and of little beside that."""
+    if name_of(node.target) not in _CHEAP:
+        return False
+    large = [each for each in node.all_input_nodes if not _is_little(each, node)]
+    if len(large) != 1 or _bytes(large[0]) != _bytes(node):
+        return False
+    source = first_of(large[0])
+    return source.op == "call_function" and not _is_fused(source)
+
+
+def _is_little(operand: Node, result: Node) -> bool:
+    return _bytes(operand) * _SMALLER <= _bytes(result)
+
+
+def _bytes(node: Node) -> int:
+    return sum(prod(map(hint_of, t.shape)) * t.dtype.itemsize for t in tensors_of(node))
+
+
+def _views(node: Node) -> Iterator[Node]:
+    """Views of a node, and views of those."""
+    for user in node.users:
+        if name_of(first_of(user).target) in (*VIEWS, *READS):
+            yield user
+            yield from _views(user)
+
+
+def _is_fused(node: Node) -> bool:
+    """Whether kernels compute a node beside others: not a product, and not torch."""
+    name = name_of(first_of(node).target)
+    return name in TABLE and name not in PRODUCTS
+
+
+def _parts(graph: Graph, node: Node) -> Sequence[Node]:
+    """A node, or in its place the parts of it where a split is all that reads it."""
+    split, *others = node.users
+    if others or name_of(split.target) not in ("split.Tensor", "split_with_sizes"):
+        return (node,)
+    shapes = [part.shape for part in split.meta["val"]]
+    axis = split.args[2] if len(split.args) > 2 else 0
+    axis -= len(shapes[0]) if axis >= 0 else 0
+    ends = list(accumulate(shape[axis] for shape in shapes))
+    if not all(map(is_number, ends)):
+        return (node,)
+
+    def sliced(operand: Node, begin: int, end: int) -> Node:
+        shape = operand.meta["val"].shape
+        if len(shape) < -axis or shape[axis] == 1:
+            return operand
+        return call(graph, aten.slice.Tensor, operand, axis, begin, end)
+
+    found = []
+    for part in list(split.users):
+        end = ends[part.args[1]]
+        begin = end - shapes[part.args[1]][axis]
+        with graph.inserting_before(split):
+            args = map_arg(node.args, partial(sliced, begin=begin, end=end))
+            found.append(call(graph, node.target, *args, **node.kwargs))
+        part.replace_all_uses_with(found[-1])
+        graph.erase_node(part)
+    graph.erase_node(split)
+    graph.erase_node(node)
+    return found
+
+
+def _read_apart(graph: Graph, node: Node) -> None:
+    """Let a node have operands of its own but for the large one."""
+    for operand in node.all_input_nodes:
+        if _is_little(operand, node):
+            with graph.inserting_before(node):
+                node.replace_input_with(operand, call(graph, aten.alias.default, operand))
