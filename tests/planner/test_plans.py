@@ -448,3 +448,17 @@ def test_what_a_kernel_reads_was_written_before(
     for segment in segments:
         assert written >= made.intersection(segment.inputs)
         written.update(segment.outputs)
+
+
+def test_rows_and_columns_are_summed_together_where_others_read_the_rows_in_an_order() -> None:
+    """The gradient of a norm, whose rows the experts of the layer before it read."""
+
+    def backward(g: Any, x: Any, rstd: Any, weight: Any, order: Any, factor: Any) -> Any:
+        normed, scaled = x * rstd, g * weight
+        rows = rstd * (scaled - normed * ops.mean(scaled * normed, -1, keepdim=True))
+        read = ops.index_select(ops.cast(rows, DataType.BFloat16), order, 0)
+        return ops.sum(g * normed, [0]), ops.sum(read * factor, [1]), read + factor
+
+    rstd, order = np.abs(drawn(48, 1, dtype=np.float32)), np.arange(96) // 2
+    given = drawn(48, 64), drawn(48, 64), rstd, drawn(64), order, drawn(96, 64)
+    assert schedulers(backward, *given) == ["inner_outer", "reduction", "reduction"]

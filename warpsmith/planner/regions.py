@@ -9,19 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from warpsmith.ir.exprs import Move, Reduction, Scan, tensor_inputs
+from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
-from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import Operation
 from warpsmith.planner.alike import Shape, shape_of
+from warpsmith.planner.between import (
+    narrowest,
+    read_at_other_places,
+    reduced,
+    reduced_between,
+    sources_of,
+    widened,
+)
 from warpsmith.planner.joined import as_decided
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.planner.sinks import all_sinks, made_in, merge_sinks
-from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
 from warpsmith.schedulers.table import PERSISTENT
 
@@ -43,9 +49,11 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     if 0 < len(own) < len(sinks):
         return _with_own_kernels(segments, sinks, stored, own)
     region = segments.graph.slice(sinks, stored)
-    read = _read_elsewhere(segments.graph, region)
+    read = _read_at_other_places(segments.graph, region)
     whole = segments.of(sinks, stored)
     as_one = segments.go_together(sinks, stored) and segments.decided.kept.isdisjoint(sinks)
+    if as_one and read and (levels := _rows_by_levels(segments, sinks, region, stored, read)):
+        return levels
     if as_one and not read:
         if whole.can_be_scheduled:
             return [whole]
@@ -60,7 +68,7 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
         if kept := _elements_first(segments, sinks, region, stored):
             return kept
     made = made_in(segments, region, sinks, stored)
-    between = _between(segments.graph, region, stored | read)
+    between = reduced_between(segments.graph, region, stored | read)
     cuts = _first_cuts(segments, sinks, made, stored | read, between)
     cuts = _enough_cuts(segments, sinks, made, cuts)
     written = segments.decided.kept.union(sinks, read)
@@ -98,7 +106,7 @@ def _with_own_kernels(
 
     def left(found: Iterable[Segment], wanted: Collection[int]) -> set[int]:
         made = made_by(found)
-        between = _between(graph, graph.slice([*wanted], stored), stored)
+        between = reduced_between(graph, graph.slice([*wanted], stored), stored)
         sums = {number for number in between if segments.forms.get(number, number) in made}
         return made.difference(sinks) | sums
 
@@ -157,7 +165,7 @@ def _elements_first(
         return []
     made = {number for p in graph.slice(own, there) for number in graph.made(p)}
     needed = {number for p in graph.slice(others, stored) for number in graph.made(p)}
-    given = sorted(made & needed & _between(graph, region, stored))
+    given = sorted(made & needed & reduced_between(graph, region, stored))
     first = segments.of([*given, *own], there)
     if not first.taken_by("parts"):
         return []
@@ -179,6 +187,47 @@ def _in_one_pass(segments: Segments, part: Part, shape: Shape) -> list[Segment]:
         return []
     segments.made.append(live)
     return cut_region(segments.inside(Graph.of(live)), part.sinks, frozenset())
+
+
+def _rows_by_levels(
+    segments: Segments,
+    sinks: Sequence[int],
+    region: Sequence[int],
+    stored: frozenset[int],
+    read: frozenset[int],
+) -> list[Segment]:
+    """Segments of what is read at other places, with all sinks that read nothing so, and then of
+    the sinks that do.
+
+    Nothing where neither has rows whose columns are summed in the kernel that has the rows.
+    """
+    graph = segments.graph
+    behind: set[int] = set()
+    for position in region:
+        given = _read_at_other_places(graph, [position])
+        if given or behind.intersection(graph.sources(position)):
+            behind.update(graph.made(position))
+    first = [t for p in region for t in graph.made(p) if t in read.union(sinks) - behind]
+    then = [sink for sink in sinks if sink in behind]
+    levels = (first, stored), (then, stored.union(first))
+    if not any(_sums_columns(segments, *level) for level in levels if level[0]):
+        return []
+    return [segment for level in levels if level[0] for segment in cut_region(segments, *level)]
+
+
+def _read_at_other_places(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
+    """What is computed, and read at other places than those of the loops that compute it."""
+    read = (t for p in positions for t in read_at_other_places(graph.operations[p]))
+    return frozenset(t.number for t in read if t.number in graph.maker)
+
+
+def _sums_columns(segments: Segments, sinks: Sequence[int], stored: frozenset[int]) -> bool:
+    """Whether no segment computes the sinks, and one of rows would leave sums of its columns."""
+    whole = segments.of(sinks, stored)
+    if whole.can_be_scheduled or not segments.go_together(sinks, stored):
+        return False
+    assert isinstance(whole.share, Part)
+    return not whole_sums(whole.share.draft())[1]
 
 
 def _blocks(graph: Graph, sinks: Sequence[int], live: Fusion) -> Symbol:
@@ -231,7 +280,7 @@ def _little_again(
         again = computed.intersection(positions)
         if len(again) > MOST_AGAIN:
             cuts |= {
-                _narrowest(graph, number, cuts)
+                narrowest(graph, number, cuts)
                 for position in positions
                 if position not in again
                 for number in graph.sources(position)
@@ -240,16 +289,6 @@ def _little_again(
             positions = graph.slice([sink], cuts)
         computed.update(positions)
     return cuts
-
-
-def _narrowest(graph: Graph, number: int, cuts: Collection[int]) -> int:
-    """What a tensor is widened from, if that is computed here, else the tensor."""
-    while widens(graph.operations[graph.maker[number]]):
-        (source,) = graph.sources(graph.maker[number])
-        if source not in graph.maker or source in cuts:
-            break
-        number = source
-    return number
 
 
 def _enough_cuts(
@@ -273,55 +312,9 @@ def _enough_cuts(
         found = cuts
         for sink in refused:
             slices = graph.slice([sink], cuts)
-            more = _reduced(graph, slices) - cuts or _widened(graph, slices) - cuts
-            more = more or _sources(graph, sink) - cuts
+            more = reduced(graph, slices) - cuts or widened(graph, slices) - cuts
+            more = more or sources_of(graph, sink) - cuts
             if not more:
                 raise segments.of([sink], cuts).refusal()
             found |= more
         cuts = found
-
-
-def _reduced(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
-    chosen = [p for p in positions if isinstance(graph.operations[p], Reduction | Scan)]
-    return frozenset(number for p in chosen for number in graph.made(p))
-
-
-def _widened(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
-    """What the operations widen, of what is computed."""
-    chosen = [p for p in positions if widens(graph.operations[p])]
-    return frozenset(t for p in chosen for t in graph.sources(p) if t in graph.maker)
-
-
-def _sources(graph: Graph, sink: int) -> frozenset[int]:
-    """What the operation that makes a tensor reads, of what is computed."""
-    return frozenset(t for t in graph.sources(graph.maker[sink]) if t in graph.maker)
-
-
-def _read_elsewhere(graph: Graph, positions: Iterable[int]) -> frozenset[int]:
-    """What is computed, and read at other places than those of the loops that compute it."""
-    chosen = (graph.operations[p] for p in positions)
-    read = (t for op in chosen for t in (tensor_inputs(op) if repeats(op) else read_elsewhere(op)))
-    return frozenset(t.number for t in read if t.number in graph.maker)
-
-
-def _between(graph: Graph, region: Sequence[int], stored: Collection[int]) -> frozenset[int]:
-    """Reduced results that are widened or reduced again."""
-    depends: set[int] = set()
-    between: set[int] = set()
-    for position in region:
-        operation = graph.operations[position]
-        reduced = [t for t in graph.sources(position) if t in depends and t not in stored]
-        sums = isinstance(operation, Reduction)
-        if reduced and (sums or widens(operation)):
-            between.update(reduced)
-            reduced = []
-        if reduced or sums:
-            depends.update(graph.made(position))
-    return frozenset(between)
-
-
-def widens(operation: Operation) -> bool:
-    """Whether the result has dimensions that the source lacks, or others."""
-    return isinstance(operation, Move) and (
-        None in operation.origin or operation.kind in ("expand", "reshape")
-    )

@@ -68,7 +68,7 @@ def _follows(node: Node) -> bool:
     if len(large) != 1 or _bytes(large[0]) != _bytes(node):
         return False
     source = first_of(large[0])
-    return source.op == "call_function" and not _is_fused(source)
+    return source.op == "call_function" and name_of(source.target) not in TABLE
 
 
 def _is_little(operand: Node, result: Node) -> bool:
