@@ -84,6 +84,16 @@ def test_rows_that_a_sort_ordered_are_read_back(program: Callable[..., Tensor]) 
     assert any("index_put" in name for name in by_torch)
 
 
+def test_a_falling_sort_of_an_order_is_not_its_inverse() -> None:
+    def back_to_front(x: Tensor, keys: Tensor) -> Tensor:
+        order = torch.argsort(keys)
+        return x[order].exp()[torch.argsort(order, descending=True)].sin()
+
+    x, keys = torch.randn(8, 3), torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])
+    found, _ = gradients(torch.compile(back_to_front, backend=backend), x, keys)
+    torch.testing.assert_close(found, gradients(back_to_front, x, keys)[0])
+
+
 @pytest.mark.parametrize("program", [chosen, of_more_words, by_columns])
 def test_rows_that_are_read_more_than_once_are_added_up(program: Callable[..., Tensor]) -> None:
     x, keys = torch.randn(8, 3), torch.tensor([3, 1, 4, 1, 5, 5, 2, 6])

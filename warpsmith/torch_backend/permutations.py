@@ -89,7 +89,7 @@ def _inverted(node: Any) -> Node | None:
     if not isinstance(node, Node):
         return None
     row = _sorted(node)
-    if row is not None and _sorted(row) is not None:  # a sort of an order
+    if row is not None and _sorted(row) is not None and _rises(node.args[0]):  # a sort of an order
         return row
     if node.target is not aten.index_put.default:
         return None
@@ -98,6 +98,12 @@ def _inverted(node: Any) -> Node | None:
         return None
     shape = places[0].meta["val"].shape
     return places[0] if _counts(values) and _same(base.meta["val"].shape, shape) else None
+
+
+def _rises(sort: Any) -> bool:
+    """Whether a sort begins with the least."""
+    falling = sort.args[2] if len(sort.args) > 2 else sort.kwargs.get("descending", False)
+    return falling is False
 
 
 def _counts(values: Node) -> bool:
