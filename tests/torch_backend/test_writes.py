@@ -157,6 +157,50 @@ def test_only_what_is_new_is_written(program: _Program) -> None:
     assert not names & {"index_put", "scatter.src", "scatter_add"}  # what gives the whole
 
 
+def one_of_each(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    """As keys are kept of one more word: the last of x, which is read besides."""
+    y = x.exp() + x.sum(0)
+    kept.index_copy_(1, place[:1], y[:, 1:])
+    return torch.sort(kept, 0).values + y[:, :1]
+
+
+@pytest.mark.parametrize("device", ["reference", "sim"])
+def test_one_element_of_a_dimension_is_written_by_the_region_that_computes_it(device: str) -> None:
+    model = Keeping(one_of_each)
+    with torch.no_grad(), warpsmith.knobs.scope(device=device):
+        fast = torch.compile(model, backend=backend, fullgraph=True)
+        for _ in range(2):
+            kept, x, place = model.kept.clone(), *_inputs()[1:]
+            found, expected = fast(x, place), one_of_each(kept, x, place)
+            torch.testing.assert_close(found, expected)
+            torch.testing.assert_close(model.kept.data, kept)
+    (graph,) = warpsmith.report(fast).graphs
+    assert {name for name, _ in graph.reasons} == {"sort"}
+
+
+def of_what_is_read(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    was = kept.exp() + x.sum()
+    kept.index_copy_(1, place[:1], was[:, :1])
+    return torch.sort(kept, 0).values + was
+
+
+def alone(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept.index_copy_(1, place[:1], x[:, :1].exp())
+    return torch.sort(kept, 0).values
+
+
+@pytest.mark.parametrize("program", [of_what_is_read, alone])
+def test_torch_writes_what_a_region_reads_and_what_gives_nothing(program: _Program) -> None:
+    model = Keeping(program)
+    with torch.no_grad():
+        fast = torch.compile(model, backend=backend, fullgraph=True)
+        kept, x, place = model.kept.clone(), *_inputs()[1:]
+        torch.testing.assert_close(fast(x, place), program(kept, x, place))
+        torch.testing.assert_close(model.kept.data, kept)
+    (graph,) = warpsmith.report(fast).graphs
+    assert "index_put_" in {name for name, _ in graph.reasons}
+
+
 aten = torch.ops.aten
 
 

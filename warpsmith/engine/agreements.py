@@ -161,8 +161,10 @@ def _all_demands(fusion: Fusion) -> Iterator[tuple[Demand, Line | None]]:
     for output in fusion.outputs:
         if output.alias_of is not None:
             reason = "the output is written into that input"
-            for a, b in zip(output.value.shape_axes, output.alias_of.shape_axes, strict=True):
-                yield (a.extent, b.extent, reason, "==", None), output.line
+            pairs = zip(output.value.shape_axes, output.alias_of.shape_axes, strict=True)
+            for dimension, (a, b) in enumerate(pairs):
+                if output.place is None or dimension != output.place.dimension:
+                    yield (a.extent, b.extent, reason, "==", None), output.line
 
 
 def _demands(operation: Operation) -> Iterator[Demand]:

@@ -15,6 +15,7 @@ from warpsmith.engine.agreements import Agreement, agreements, emptied, whole_nu
 from warpsmith.errors import ArgumentError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.places import strides_of_parts
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Apply, Const, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
@@ -97,6 +98,7 @@ class Binder:
         numbers = whole_numbers(values)
         for check, info in zip(self._tensors, infos, strict=True):
             check.check_composed(info, numbers)
+        values |= strides_of_parts(self._fusion, numbers)
         (fusion, asked), emptied = self._meant(values)
         for agreement in asked:
             agreement.check(numbers)

@@ -176,16 +176,16 @@ def plan_call(
     knobs: Knobs,
 ) -> CallPlan:
     """Choose, compile and dimension every kernel of a call."""
-    values = {**values, **pitches_of(segments, values)}
+    values = {**pitches_of(segments, values), **values}
     problem = problem_of(values, alignment, target, knobs)
     values = {**values, **agreed(segments, problem)}
     problem = problem_of(values, alignment, target, knobs)
     if knobs.autotune:
         recall(segments, problem, knobs)
     named = {t.name: t for t in fusion.tensors}
-    results = [named[o.value.name] for o in fusion.outputs]
+    results = [named[o.value.name] for o in fusion.outputs if o.place is None]
     outputs = tuple(allocation(tensor, values) for tensor in dict.fromkeys(results))
-    known = {allocation.name for allocation in outputs}
+    known = {o.value.name for o in fusion.outputs}
     between = [
         tensor
         for planned in segments

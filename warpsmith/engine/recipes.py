@@ -13,6 +13,7 @@ from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.lines import Line, program_of
 from warpsmith.engine.loaded import Loaded
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.places import parts_of
 from warpsmith.ir.scalar import Expr
 from warpsmith.runtime import arrays, launcher
 from warpsmith.runtime.tensor_maps import TiledMap, type_codes
@@ -107,6 +108,7 @@ def _recipe_of(
     where = {t.name: recipe.memory(_GIVEN, places[t.name], 0) for t in fusion.input_tensors}
     for each in call.outputs:
         where[each.name] = recipe.made(each.dtype, each.shape, each.strides)
+    where |= {part: where[whole] for part, whole in parts_of(fusion).items()}
     if call.arena.offsets:
         arena = recipe.made("uint8", (call.arena.size,), None)
         for name, offset in call.arena.offsets:
@@ -125,7 +127,7 @@ def _recipe_of(
     aliases = (
         (where[o.value.name], fusion.inputs.index(o.alias_of))
         for o in fusion.outputs
-        if o.alias_of is not None
+        if o.alias_of is not None and o.place is None
     )
     device = arrays.torch_device("cuda", ordinal)
     parts = tuple(recipe.memories), tuple(recipe.maps), launches, results, _flat(aliases)

@@ -19,6 +19,7 @@ from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.recipes import recipe_of
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.places import parts_of, written_part
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
@@ -70,8 +71,9 @@ class OnDevice:
         self._aliased = tuple(
             (o.value.name, fusion.inputs.index(o.alias_of))
             for o in fusion.outputs
-            if o.alias_of is not None
+            if o.alias_of is not None and o.place is None
         )
+        self._parts = tuple(parts_of(fusion).items())
         self._spaces = tuple(
             tuple(_form(made) for each in launch.workspaces if (made := scratch_of(each)))
             for launch in call.launches
@@ -188,7 +190,7 @@ class OnDevice:
             if tensor.requires_grad:
                 refuse_gradients(position)
             found[name] = tensor.data_ptr()
-        return found
+        return found | {part: found[whole] for part, whole in self._parts}
 
     def _empty(self, name: str, shape: _Sizes, strides: _Sizes | None, dtype: Any) -> Any:
         try:
@@ -237,10 +239,13 @@ class ThroughDevice:
                     zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
                     own[space.name] = memory.upload(zeros, space.name)
                 spaces.append(own)
+            addresses |= {part: addresses[whole] for part, whole in parts_of(fusion).items()}
             for loaded, own in zip(self._loaded, spaces, strict=True):
                 loaded.start(addresses | own, scalars, 0)
-            for output in fusion.outputs:
-                memory.download(addresses[output.value.name], results[output.value.name])
+            for name, host in results.items():
+                memory.download(addresses[name], host)
+            for name, host in wholes_of(fusion, inputs).items():
+                memory.download(addresses[name], host)
         return handed_back(fusion, inputs, results)
 
 
@@ -281,15 +286,28 @@ def is_array(value: object) -> bool:
 def handed_back(fusion: Fusion, inputs: Sequence[object], results: Mapping[str, Any]) -> list[Any]:
     """Host results by name as the caller gets them: like the inputs, or written into an alias."""
     like = next((x for x in inputs if is_array(x)), None)
+    given = on_host(fusion, inputs)
     returned = []
     for output in fusion.outputs:
-        host = results[output.value.name]
+        name = output.value.name
         if output.alias_of is None:
+            host = results[name]
             returned.append(host if like is None else arrays.from_numpy(host, like))
-        else:
-            target = inputs[fusion.inputs.index(output.alias_of)]
-            arrays.to_numpy(target)[...] = host
+        elif name in results:  # else kernels wrote the part of the input
+            written_part(output, given)[...] = results[name]
     return returned
+
+
+def on_host(fusion: Fusion, inputs: Sequence[object]) -> dict[str, Any]:
+    """The arrays of a call by name, as those of NumPy that share their memory."""
+    named = zip(fusion.inputs, inputs, strict=True)
+    return {value.name: arrays.to_numpy(given) for value, given in named if is_array(given)}
+
+
+def wholes_of(fusion: Fusion, inputs: Sequence[object]) -> dict[str, Any]:
+    """Of these, the ones of which kernels write parts."""
+    wanted = set(parts_of(fusion).values())
+    return {name: array for name, array in on_host(fusion, inputs).items() if name in wanted}
 
 
 def refuse_gradients(position: int) -> None:

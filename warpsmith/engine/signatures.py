@@ -7,6 +7,7 @@ from typing import Any
 
 from warpsmith.engine.bind import Binding
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.places import parts_of
 from warpsmith.ir.scalar import Symbol
 
 
@@ -52,7 +53,8 @@ def size_arguments(fusion: Fusion) -> frozenset[int]:
 
 def alignments(binding: Binding) -> dict[str, int]:
     """By tensor, the bytes of which its address is a multiple: 16 at most."""
-    return {
+    found = {
         tensor.name: 16 if info.pointer == 0 else min(16, info.pointer & -info.pointer)
         for tensor, info in zip(binding.fusion.input_tensors, binding.infos, strict=True)
     }
+    return found | {part: found[whole] for part, whole in parts_of(binding.fusion).items()}

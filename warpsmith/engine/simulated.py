@@ -6,16 +6,24 @@ import ctypes
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.meaning import Wanted, meaning
-from warpsmith.engine.runners import handed_back, is_array, refuse_gradients
+from warpsmith.engine.runners import (
+    handed_back,
+    is_array,
+    on_host,
+    refuse_gradients,
+    wholes_of,
+)
 from warpsmith.engine.verification import Verification
 from warpsmith.errors import SimulationError
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.places import parts_of, written_part
 from warpsmith.runtime import arrays
 from warpsmith.runtime.memory import host_arrays, span
 from warpsmith.runtime.tensor_maps import MAP_BYTES, TiledMap
@@ -62,8 +70,12 @@ def _elements(
 class Memory:
     """The arrays of one call by name, as the simulator's global memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Args:
+        parts: names that stand for parts of other arrays, with those.
+        """
         self._places: dict[str, _Place] = {}
+        self._parts = parts
 
     def add(self, name: str, array: np.ndarray[Any, Any], *, defined: bool) -> None:
         """Take in what an array spans; unless `defined`, as bytes that kernels must write first."""
@@ -80,9 +92,15 @@ class Memory:
         place = self._places[name]
         array[...] = _elements(place.content, place.offset, array)
 
-    def judge(self, name: str, array: np.ndarray[Any, Any], wanted: Wanted) -> Judge:
-        """Holds what a run leaves of an array that was added against what is wanted of it."""
-        return _Output(array, self._places[name].offset, wanted)
+    def judge(
+        self, name: str, array: np.ndarray[Any, Any], wanted: Wanted, start: int = 0
+    ) -> Judge:
+        """Holds what a run leaves of an array that was added against what is wanted of it.
+
+        Args:
+            array: it, or a part of it that begins so many bytes behind its start.
+        """
+        return _Output(array, self._places[name].offset + start, wanted)
 
     def run(
         self,
@@ -97,7 +115,7 @@ class Memory:
             expected: judges, by array, what each schedule leaves.
         """
         report = simulate(self._launch(launch, scalars), count=schedules, expected=expected)
-        for name in launch.pointers:
+        for name in self._wholes(launch):
             place = self._places[name]
             place.content = report.arrays[name]
             place.defined = True
@@ -116,8 +134,11 @@ class Memory:
         packed = pack(made.program)
         return made, machine.run_once(made, packed, order=order, seed=0, budget=budget, traced=True)
 
+    def _wholes(self, launch: Launch) -> list[str]:
+        return [self._parts.get(name, name) for name in launch.pointers]
+
     def _launch(self, launch: Launch, scalars: Mapping[str, Any]) -> machine.Launch:
-        names = dict.fromkeys(launch.pointers)
+        names = dict.fromkeys(self._wholes(launch))
         buffers = tuple(
             machine.Buffer(name=name, array=place.content, defined=place.defined, open=True)
             for name, place in ((name, self._places[name]) for name in names)
@@ -126,7 +147,7 @@ class Memory:
             name: machine.address_of(position) + self._places[name].offset
             for position, name in enumerate(names)
         }
-        values: list[Any] = [addresses[name] for name in launch.pointers]
+        values: list[Any] = [addresses[name] for name in self._wholes(launch)]
         values += [encoded(each, addresses[each.tensor]) for each in launch.maps]
         for name, constant in zip(launch.scalars, launch.constants, strict=True):
             values.append(scalars[name] if constant is None else constant)
@@ -192,7 +213,7 @@ class Simulated:
         for position, value in enumerate(inputs):
             if getattr(value, "requires_grad", False):
                 refuse_gradients(position)
-        results, reports = self._run(inputs, 1, {})
+        results, reports = self._run(inputs, 1, {}, wholes_of(self._fusion, inputs))
         for report in reports:
             _insist(report)
         return handed_back(self._fusion, inputs, results)
@@ -204,13 +225,22 @@ class Simulated:
         """
         host = [arrays.to_numpy(given) if is_array(given) else given for given in inputs]
         wanted = meaning(self._fusion, host)
-        return Verification(self._run(inputs, schedules, wanted)[1])
+        return Verification(self._run(inputs, schedules, wanted, {})[1])
 
     def _run(
-        self, inputs: Sequence[object], schedules: int, wanted: Mapping[str, Wanted]
+        self,
+        inputs: Sequence[object],
+        schedules: int,
+        wanted: Mapping[str, Wanted],
+        written: Mapping[str, np.ndarray[Any, Any]],
     ) -> tuple[dict[str, np.ndarray[Any, Any]], tuple[Report, ...]]:
-        """Results by name, and the kernels' reports."""
-        memory, scalars = Memory(), {}
+        """Results by name, and the kernels' reports.
+
+        Args:
+            written: inputs that get what kernels wrote into parts of them, by name.
+        """
+        parts = parts_of(self._fusion)
+        memory, scalars = Memory(parts), {}
         for value, given in zip(self._fusion.inputs, inputs, strict=True):
             if is_array(given):
                 memory.add(value.name, arrays.to_numpy(given), defined=True)
@@ -226,14 +256,32 @@ class Simulated:
                 zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])
                 memory.add(space.name, zeros, defined=space.zeroed)
             judges = {
-                name: memory.judge(name, results[name], output)
+                parts.get(name, name): self._judge(memory, name, results, inputs, output)
                 for name, output in wanted.items()
                 if complete.get(name) is launch
             }
             reports.append(memory.run(launch, scalars, schedules, judges))
-        for name, host in results.items():
+        for name, host in (*results.items(), *written.items()):
             memory.take_out(name, host)
         return results, tuple(reports)
+
+    def _judge(
+        self,
+        memory: Memory,
+        name: str,
+        results: Mapping[str, np.ndarray[Any, Any]],
+        inputs: Sequence[object],
+        wanted: Wanted,
+    ) -> Judge:
+        """Holds a result, or the part of an input that it is written into, against its meaning."""
+        if name in results:
+            return memory.judge(name, results[name], wanted)
+        given = on_host(self._fusion, inputs)
+        output = next(o for o in self._fusion.outputs if o.value.name == name)
+        assert output.alias_of is not None
+        whole, part = given[output.alias_of.name], written_part(output, given)
+        start = part.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+        return memory.judge(output.alias_of.name, part, wanted, start)
 
 
 def _written(launch: Launch) -> list[str]:

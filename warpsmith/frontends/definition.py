@@ -156,9 +156,15 @@ class FusionDefinition:
         info = arrays.describe(tensor)
         return self._define_like(info.shape, info.strides, DataType(info.dtype), static_sizes)
 
-    def add_output(self, value: object, alias_input: object = None) -> None:
-        """Make a tensor a result; with `alias_input` it is written into that input instead."""
-        add_output(self.fusion, value, alias_input)
+    def add_output(
+        self,
+        value: object,
+        alias_input: object = None,
+        at: tuple[int, object] | None = None,
+    ) -> None:
+        """Make a tensor a result; with `alias_input` it is written into that input instead; with
+        `at`, a dimension and an input of one integer, into that element of the dimension alone."""
+        add_output(self.fusion, value, alias_input, at)
 
     def validate_definition(self) -> tuple[bool, str]:
         """Whether the fusion can be executed, and if not, why."""

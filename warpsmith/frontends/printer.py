@@ -52,7 +52,9 @@ def python_text(fusion: Fusion) -> str:
             lines.append(writer.definition(operation))
     for output in fusion.outputs:
         alias = "" if output.alias_of is None else f", {_name(output.alias_of)}"
-        lines.append(f"fd.add_output({_name(output.value)}{alias})")
+        place = output.place
+        at = "" if place is None else f", at=({place.dimension}, {_name(place.index)})"
+        lines.append(f"fd.add_output({_name(output.value)}{alias}{at})")
     body = "".join(f"{_INDENT}{line}\n" for line in lines or ["pass"])
     return f"def nvfuser_fusion(fd : FusionDefinition) -> None :\n{body}"
 

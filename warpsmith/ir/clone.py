@@ -6,7 +6,7 @@ from typing import Any
 
 from warpsmith.ir.domains import IterDomain, Transform, of_axes
 from warpsmith.ir.exprs import tensor_inputs, with_values
-from warpsmith.ir.program import Output
+from warpsmith.ir.program import Output, Place
 from warpsmith.ir.tensor import Operation, TensorView
 
 Known = dict[Any, Any]
@@ -56,7 +56,10 @@ class Clones:
     def output(self, output: Output) -> Output:
         """A result that the same line of the user's program made."""
         alias = None if output.alias_of is None else self.tensor(output.alias_of)
-        return Output(self.tensor(output.value), alias, output.line)
+        place = output.place
+        if place is not None:
+            place = Place(place.dimension, self.tensor(place.index))
+        return Output(self.tensor(output.value), alias, output.line, place)
 
     def axis(self, axis: IterDomain) -> IterDomain:
         found: IterDomain | None = self._known.get(axis)

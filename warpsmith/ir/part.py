@@ -57,7 +57,9 @@ class Part:
     def reads(self) -> tuple[int, ...]:
         """Numbers of the tensors that it reads from memory, as they come."""
         forms = self.widened
-        return tuple(dict.fromkeys(forms.get(t, t) for t in self.graph.reads(self.positions)))
+        operands = (forms.get(t, t) for t in self.graph.reads(self.positions))
+        places = (o.place.index.number for o in self.results if o.place is not None)
+        return tuple(dict.fromkeys((*operands, *places)))
 
     @cached_property
     def computed(self) -> tuple[int, ...]:

@@ -15,15 +15,30 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """The part of an input that a result of the same other dimensions is written into.
+
+    Attributes:
+        dimension: of which the part is one element.
+        index: an input of one integer, that element; negative ones count from the end.
+    """
+
+    dimension: int
+    index: TensorView
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Output:
     """A result; with `alias_of`, it is written into that input instead of being returned.
 
-    `line` is that of the user's program, which made it a result; None if unknown.
+    `line` is that of the user's program, which made it a result; None if unknown. With a `place`
+    a part of the input is written, by the kernel that computes the result.
     """
 
     value: TensorView
     alias_of: TensorView | None = None
     line: Line | None = None
+    place: Place | None = None
 
 
 class Program:

@@ -23,6 +23,11 @@ def stride_symbols(tensor: TensorView) -> tuple[Symbol, ...]:
     )
 
 
+def all_strides(tensor: TensorView) -> tuple[Symbol, ...]:
+    """A run-time stride for each dimension of a tensor."""
+    return tuple(stride_symbol(tensor, dimension) for dimension in range(tensor.rank))
+
+
 def strides(tensor: TensorView, extents: Sequence[Expr]) -> tuple[Expr, ...]:
     """Stride of each dimension of a global tensor, in elements, given the dimensions' extents.
 

@@ -14,6 +14,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.places import begin_of
 from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView, Value
@@ -65,6 +66,7 @@ class Buffers:
         rings: which tensors have stages, and which loops turn them.
         filled: the tensors that are 0 past the ends of their dimensions.
         ends: those in registers that are 0 past the end of one dimension, which tensor cores sum.
+        placed: the outputs that are parts of inputs.
         made: what lowering makes besides the tensors' own global buffers.
     """
 
@@ -84,6 +86,7 @@ class Buffers:
         self.unused = independent_axes(fusion, domains)
         self.for_all = needed_by_all(fusion.operations, self.unused)
         self.made = Made()
+        self.placed = {o.value: o for o in fusion.outputs if o.place is not None}
         self.rings = Rings(fusion, domains, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
         self.ends = ends_of_operands(fusion)
@@ -148,7 +151,9 @@ class Buffers:
     def own_row_major(self, access: Access, tensor: TensorView) -> Expr:
         """That index before the chunks of a swizzled row trade places."""
         if self.buffer(tensor).memory is MemoryType.global_:
-            return access.of_output()
+            placed = self.placed.get(tensor)
+            begin = integers.ZERO if placed is None else begin_of(placed)
+            return integers.add(access.of_output(), begin)
         return access.allocated(tensor, self.layouts[tensor])
 
     def read(self, access: Access, value: Value) -> Expr:

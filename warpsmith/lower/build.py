@@ -10,7 +10,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
 from warpsmith.ir.reads import Own
 from warpsmith.ir.scalar import Expr, Symbol
-from warpsmith.ir.strides import stride_symbols
+from warpsmith.ir.strides import all_strides, stride_symbols
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
@@ -93,6 +93,7 @@ def parameter_names(fusion: Fusion) -> frozenset[str]:
         extents = {axis.extent for axis in (*tensor.root, *tensor.logical)}
         for expr in (*extents, *stride_symbols(tensor)):
             found |= {node.name for node in expr.walk() if isinstance(node, Symbol)}
+    found |= {symbol.name for o in fusion.outputs if o.place for symbol in all_strides(o.value)}
     for operation in fusion.operations:  # sizes among its scalars may be of what others read
         for value in operation.inputs:
             if isinstance(value, Expr):

@@ -19,11 +19,12 @@ from warpsmith.ir.exprs import (
     Scan,
     tensor_inputs,
 )
+from warpsmith.ir.places import checked_place, place_of
 from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.scans import opened_loops
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Statement, Store
+from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Element, Let, Statement, Store
 from warpsmith.kernel.pipelines import Drain, Fill
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.access import Access
@@ -176,7 +177,15 @@ class Emitter:
         statements = self._threads(operation, indices)
         if rings.is_filled(output):
             return [self._fill(output, tuple(statements))]
-        return statements
+        return [*self._placed(output), *statements]
+
+    def _placed(self, output: TensorView) -> list[Statement]:
+        """The name of the element of a dimension of an input that an output is written into."""
+        placed = self._buffers.placed.get(output)
+        if placed is None or placed.place is None:
+            return []
+        index = Element(self._buffers.buffer(placed.place.index), integers.ZERO)
+        return [Let(place_of(placed), checked_place(placed, index))]
 
     def _fill(self, output: TensorView, body: tuple[Statement, ...]) -> Fill:
         """Statements that fill a stage of a tensor's pipeline, which by them is known in full."""

@@ -169,6 +169,9 @@ def shape_of(part: Part, labels: Labels) -> Shape:
         key.append(tensors[result.value.number])
         if result.alias_of is not None:
             meet(result.alias_of)
+        if result.place is not None:
+            key.append(result.place.dimension)
+            meet(result.place.index)
     for facts in part.facts:
         found = (_fact(expr, number, labels) for expr, number in facts)
         numbers = ((each.label, tuple(symbols[s] for s in each.symbols)) for each in found)

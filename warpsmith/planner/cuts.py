@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from warpsmith.ir.clone import Clones, Known
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.other_kernels import Other, between, other
@@ -158,9 +157,8 @@ def joined(first: Fusion, second: Fusion, kept: Collection[str] = ()) -> Fusion:
     fusion.operations += map(clones.operation, second.operations)
     fusion.inputs = [*inputs, *dict.fromkeys((*first.input_scalars, *second.input_scalars))]
     read = {tensor.name for tensor in second.input_tensors} - set(kept)
-    stored = [o.value for o in first.outputs if o.value.name not in read]
-    results = [*stored, *(o.value for o in second.outputs)]
-    fusion.outputs = [Output(clones.tensor(tensor)) for tensor in results]
+    stored = [o for o in first.outputs if o.value.name not in read]
+    fusion.outputs = list(map(clones.output, (*stored, *second.outputs)))
     groups = (*first.together, *second.together)
     fusion.together = tuple(dict.fromkeys(tuple(map(clones.tensor, group)) for group in groups))
     return fusion

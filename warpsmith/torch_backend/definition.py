@@ -27,6 +27,7 @@ from warpsmith.ops.values import as_tensor
 from warpsmith.torch_backend.aten import TABLE, TYPES, name_of
 from warpsmith.torch_backend.meanings import At, NotTaken
 from warpsmith.torch_backend.sizes import Sizes, UnknownSize, hint_of, is_free, is_number
+from warpsmith.torch_backend.writes import element_write
 
 _SCALARS = {
     torch.SymInt: DataType.Int,
@@ -126,6 +127,12 @@ class Definition:
         Raises:
             NotTaken, UnknownSize, WarpsmithError: where no fusion can.
         """
+        if written := element_write(node):
+            base, value = self._values[written.base], self._values[written.value]
+            self._values[node] = base
+            index = self._values[written.index]
+            add_output(self.fusion, value, base, (written.dimension, index))
+            return
         if node.target is operator.getitem:
             source, place = node.args
             assert isinstance(source, Node)

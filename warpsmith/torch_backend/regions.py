@@ -29,7 +29,14 @@ from warpsmith.torch_backend.definition import (
 )
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.sizes import UnknownSize, expression_of, is_free, is_number
-from warpsmith.torch_backend.writes import behind_writes, writes
+from warpsmith.torch_backend.writes import (
+    WRITES,
+    behind_writes,
+    beside_readers,
+    element_write,
+    writes,
+    writes_alone,
+)
 
 
 class Kind(Enum):
@@ -128,8 +135,14 @@ def regions_of(graph: Graph, precision: Precision, products: bool) -> Regions:
         kinds = {n: Kind.left if n.op == "call_function" else Kind.given for n in nodes}
         return Regions(kinds, dict.fromkeys(left, reason), (), {})
     kinds = {node: sorting.kind(node) for node in nodes}
-    levels = _levels(nodes, kinds, behind)
-    return Regions(kinds, sorting.reasons, tuple(_joined(nodes, kinds, levels)), behind)
+    by_torch = {node for node in nodes if kinds[node] is Kind.left}
+    refused = beside_readers(filter(writes, nodes), behind, by_torch)
+    while True:
+        kinds |= dict.fromkeys(refused, Kind.left)
+        sorting.reasons |= dict.fromkeys(refused, WRITES)
+        members = tuple(_joined(nodes, kinds, _levels(nodes, kinds, behind)))
+        if not (refused := writes_alone(members)):
+            return Regions(kinds, sorting.reasons, members, behind)
 
 
 class _Sorting:
@@ -154,8 +167,8 @@ class _Sorting:
         name = name_of(node.target)
         free = name in VIEWS or name in READS or name in FACTORIES
         reason = "the option products is off"
-        if writes(node):
-            reason = "it writes into an input"
+        if writes(node) and element_write(node) is None:
+            reason = WRITES
         elif self._products or name not in PRODUCTS:
             key = _alike(node)
             if key not in self._known:
@@ -187,9 +200,10 @@ class _Sorting:
                 raise NotTaken("it reads several tensors as one")
             made = Definition(self._precision)
             inputs = inputs_first(sources)
-            made.add_tensors(inputs, [_plain(tensors_of(each)[0]) for each in inputs])
+            ranks = [tensors_of(each)[0].ndim for each in inputs]
+            made.add_tensors(inputs, [MemoryFormat((True,) * rank, None) for rank in ranks])
             made.add(node)
-            if not free:
+            if not free and not writes(node):
                 for tensor in results:
                     stride_order_of(tensor)
         except (NotTaken, WarpsmithError) as refusal:
@@ -214,10 +228,6 @@ def _check(tensor: torch.Tensor, device: torch.device) -> None:
         raise NotTaken(f"device {device}")
     if tensor.layout is not torch.strided:
         raise NotTaken(f"layout {tensor.layout}")
-
-
-def _plain(tensor: torch.Tensor) -> MemoryFormat:
-    return MemoryFormat((True,) * tensor.ndim, None)
 
 
 def _alike(node: Node) -> object:

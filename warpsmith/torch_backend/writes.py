@@ -7,7 +7,8 @@ Where only a part of it is new, that part is written in its place.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -39,10 +40,45 @@ _INTO_VIEWS: Mapping[Any, Any] = {
 """Such ones whose part is a view, with the view: it takes what comes behind the second argument."""
 
 
+WRITES = "it writes into an input"
+"""Why torch runs what writes."""
+
+
 def writes(node: Node) -> bool:
     """Whether a node writes into what it reads."""
     target = node.target
     return isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable
+
+
+@dataclass(frozen=True, slots=True)
+class ElementWrite:
+    """What a node writes: one element of a dimension of an input of the graph.
+
+    Attributes:
+        base: the input.
+        index: says which element.
+        value: what is written there, of one element along that dimension.
+    """
+
+    base: Node
+    dimension: int
+    index: Node
+    value: Node
+
+
+def element_write(node: Node) -> ElementWrite | None:
+    """What a node writes, where it is that: caches of keys and values are written so."""
+    if node.target is not aten.index_put_.default or any(node.args[3:]) or node.kwargs:
+        return None
+    base, indices, value = node.args[:3]
+    chosen = [(d, index) for d, index in enumerate(indices) if index is not None]
+    if len(chosen) != 1 or not isinstance(value, Node) or base.op != "placeholder":
+        return None
+    ((dimension, index),) = chosen
+    whole, one, part = (each.meta["val"] for each in (base, index, value))
+    shape = [1 if d == dimension else size for d, size in enumerate(whole.shape)]
+    fits = list(part.shape) == shape and list(one.shape) == [1] and part.dtype is whole.dtype
+    return ElementWrite(base, dimension, index, value) if fits else None
 
 
 def _root(node: Node) -> Node:
@@ -86,6 +122,27 @@ def behind_writes(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]] | None
                 continue
             found[node] = (*found.get(node, ()), *filter(writes, since[:1]))
             since.append(node)
+    return found
+
+
+def beside_readers(
+    written: Iterable[Node], behind: Mapping[Node, Sequence[Node]], by_torch: Collection[Node]
+) -> set[Node]:
+    """Those writes into inputs that others than torch read, before or behind it."""
+    others = {node: set(behind.get(node, ())) for node in written}
+    for node, before in behind.items():
+        for each in others.keys() & set(before):
+            others[each].add(node)
+    return {node for node, each in others.items() if not each <= set(by_torch)} - set(by_torch)
+
+
+def writes_alone(regions: Iterable[Sequence[Node]]) -> set[Node]:
+    """The writes of regions that have no results."""
+    found: set[Node] = set()
+    for region in regions:
+        own = set(region)
+        if not any(user not in own for node in region for user in node.users):
+            found |= set(filter(writes, region))
     return found
 
 

@@ -189,6 +189,8 @@ def box_refusal(
     Args:
         copy: the tensor that is a copy of an input; an output itself.
     """
+    if any(output.value is memory and output.place for output in fusion.outputs):
+        return f"{memory.name} is a part of an input"
     shape, order = shape_of(product), memory.concrete_order()
     name, places = memory.name, places_of(map_of(fusion), product, copy)
     walked = [place for d in order if (place := places[d]) is not None]
