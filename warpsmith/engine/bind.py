@@ -20,6 +20,7 @@ from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Apply, Const, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.reshape import without_reshapes
+from warpsmith.ops.single_rows import Ones, sizes_of_one, with_single_rows
 from warpsmith.runtime.arrays import ArrayInfo, describe
 from warpsmith.runtime.kept import CUTS
 from warpsmith.runtime.recent import Recent
@@ -37,15 +38,19 @@ class Binding:
         infos: the input tensors, in order.
         device: kind and number of the device that all tensors are on; None without tensors.
         fusion: what the call computes: the definition, less what has no meaning at its sizes.
-        emptied: numbers of the tensors of zeros in it that are reshapes in the definition.
+        form: of the program, among those of other calls.
     """
 
     values: dict[str, float]
     infos: tuple[ArrayInfo, ...]
     device: tuple[str, int] | None
     fusion: Fusion
-    emptied: tuple[int, ...] = ()
+    form: Form = ((), frozenset())
 
+
+Form = tuple[tuple[int, ...], Ones]
+"""Numbers of the tensors of zeros in a program that are reshapes in its definition, and sizes of 1
+with which its products are sums."""
 
 _Held = tuple[Fusion, tuple[Agreement, ...]]
 """A program, and what its operations ask of sizes."""
@@ -69,7 +74,7 @@ class Binder:
         self._tensors = [check for check in self._checks if isinstance(check, _TensorCheck)]
         self._scheduled = scheduled
         self._fusion = fusion
-        self._held: Recent[tuple[int, ...], _Held] = Recent(CUTS)
+        self._held: Recent[Form, _Held] = Recent(CUTS)
 
     def __call__(self, inputs: Sequence[object]) -> Binding:
         """The binding of one call's arguments.
@@ -99,28 +104,37 @@ class Binder:
         for check, info in zip(self._tensors, infos, strict=True):
             check.check_composed(info, numbers)
         values |= strides_of_parts(self._fusion, numbers)
-        (fusion, asked), emptied = self._meant(values)
+        (fusion, asked), form = self._meant(values, numbers)
         for agreement in asked:
             agreement.check(numbers)
         device = (infos[0].device_kind, infos[0].ordinal) if infos else None
-        return Binding(values, tuple(infos), device, fusion, emptied)
+        return Binding(values, tuple(infos), device, fusion, form)
 
-    def asked(self, emptied: tuple[int, ...]) -> tuple[Agreement, ...]:
-        """What the program of a binding that left out these reshapes asks of sizes."""
-        known = self._held.get(emptied)
+    def asked(self, form: Form) -> tuple[Agreement, ...]:
+        """What the program of this form asks of sizes."""
+        known = self._held.get(form)
         return () if known is None else known[1]
 
-    def _meant(self, values: dict[str, float]) -> tuple[_Held, tuple[int, ...]]:
-        """The program without the reshapes that mean nothing at these sizes, and their numbers."""
-        gone = () if self._scheduled else tuple(emptied(self._fusion, values))
-        known = self._held.get(gone)
+    def _meant(self, values: dict[str, float], numbers: dict[str, int]) -> tuple[_Held, Form]:
+        """The program without the reshapes that mean nothing at these sizes, and whose products of
+        one row are sums.
+        """
+        form: Form = (), frozenset()
+        if not self._scheduled:
+            form = tuple(emptied(self._fusion, values)), sizes_of_one(self._fusion, values)
+        known = self._held.get(form)
         if known is None:
+            gone, ones = form
             fusion = without_reshapes(self._fusion, gone) if gone else self._fusion
             asked = agreements(fusion)
             if self._scheduled:
                 asked = tuple(replace(each, elements=None) for each in asked)
-            known = self._held.put(gone, (fusion, asked))
-        return known, gone
+            if ones:
+                for agreement in asked:
+                    agreement.check(numbers)
+                fusion = with_single_rows(fusion, ones)
+            known = self._held.put(form, (fusion, asked))
+        return known, form
 
 
 def bind(fusion: Fusion, inputs: Sequence[object]) -> Binding:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from warpsmith import knobs as knob_module
 from warpsmith.engine import autotune
 from warpsmith.engine.allocations import pitches_of
-from warpsmith.engine.bind import Binder, Binding
+from warpsmith.engine.bind import Binder, Binding, Form
 from warpsmith.engine.classes import Classes
 from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
 from warpsmith.engine.launches import CallPlan, plan_call, problem_of
@@ -55,7 +55,7 @@ _REFUSALS = (WarpsmithError, NoKernelError, PlanWarning)
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
 
-_Form = tuple[tuple[int, ...], Dimensions, Target]
+_Form = tuple[Form, Dimensions, Target]
 """What decides what is planned: reshapes that are left out, dimensions that lie contiguous, and the
 target."""
 
@@ -248,7 +248,7 @@ class Executable:
         if knobs.autotune:
             call = self._tuned(binding, call, knobs, inputs, place)
             return OnDevice(binding.fusion, call, place)
-        return OnDevice(binding.fusion, call, place, self.binder.asked(binding.emptied))
+        return OnDevice(binding.fusion, call, place, self.binder.asked(binding.form))
 
     def _tuned(
         self,
@@ -308,7 +308,7 @@ class Executable:
         failed: frozenset[Decided] = frozenset()
         scheduled = self._scheduled
         dimensions = frozenset() if scheduled else contiguous_dimensions(fusion, values)
-        form = binding.emptied, dimensions, target
+        form = binding.form, dimensions, target
         while True:
             problem = problem_of(values, alignment, target, knobs)
             segments, decided = self._fitting(fusion, problem, form, without, empty, failed)

@@ -165,7 +165,7 @@ def _together(binder: Binder, inputs: Sequence[object]) -> list[tuple[_Place, ..
         for dim in range(tensor.rank)
     }
     group = {place: {place} for place in names.values()}
-    for agreement in binder.asked(binding.emptied):
+    for agreement in binder.asked(binding.form):
         sides = (agreement.left, agreement.right)
         ends = [names[end.name] for end in sides if isinstance(end, Symbol) and end.name in names]
         if agreement.asks == "==" and len(ends) == 2:

@@ -180,7 +180,7 @@ def product(
         for t, own in zip((a, b), axes, strict=True)
     ]
     if walked[0] <= walked[1] or walked[1] <= walked[0]:
-        return summed(_spread(a, axes[0], last), _spread(b, axes[1], last), last)
+        return summed(spread(a, axes[0], last), spread(b, axes[1], last), last)
     if a is b:  # an operation knows its operands' axes by tensor
         b = copy(b)
     root = [
@@ -195,7 +195,7 @@ def product(
     return rounded(output, result_of(a.dtype))
 
 
-def _spread(tensor: TensorView, own: Sequence[int], last: int) -> TensorView:
+def spread(tensor: TensorView, own: Sequence[int], last: int) -> TensorView:
     """An operand with all dimensions of a product up to `last`, 1 for those that it lacks."""
     order = sorted(range(len(own)), key=own.__getitem__)
     arranged = tensor if order == [*range(len(own))] else permute(tensor, order)
