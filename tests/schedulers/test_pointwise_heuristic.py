@@ -26,3 +26,16 @@ def test_what_is_read_once_is_kept_from_l1_unless_it_is_much(rows: int, hint: Lo
 def test_what_is_read_again_stays_in_l1() -> None:
     x, bias = np.empty((64, 1024), np.float32), np.empty(1024, np.float32)
     assert hints(lambda x, b: x + b, x, bias) == {LoadHint.NC_NO_ALLOCATE, LoadHint.NC}
+
+
+@pytest.mark.parametrize(
+    ("elements", "vector"), [(128, 1), (1 << 14, 1), (1 << 15, 4)]
+)  # 132 multiprocessors have a block of 128 threads each of up to 16,896
+def test_elements_that_take_long_are_a_thread_each_where_there_are_threads(
+    elements: int, vector: int
+) -> None:
+    x = np.empty(elements, np.float32)
+    turned = warpsmith.fuse(lambda x: warpsmith.ops.sin(x) * 2)
+    doubled = warpsmith.fuse(lambda x: x * 2)
+    assert f"vector={vector}," in turned.lower(x).compile(target="h200").explain()
+    assert "vector=4," in doubled.lower(x).compile(target="h200").explain()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Self
 
 from warpsmith.ir.mapping import DomainMap
@@ -13,6 +14,7 @@ from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.repeated import repeated
 from warpsmith.schedulers.problem import Problem, widest_vector
+from warpsmith.schedulers.traffic import instructions
 
 # Measured on one H200, 2026-11-21: docs/lessons/pointwise.md and docs/lessons/transpose.md.
 
@@ -30,6 +32,11 @@ blocks of one tile by 3 to 5 % (docs/lessons/rings.md)."""
 NARROW_BYTES = 4
 """Of an access along rows that nothing divides, up to which vectors go on from row to row: what has
 one element for a row is then read for each element of a vector."""
+
+LONG = 40
+"""Instructions of an element, a sine's or more, that threads are not to do for several in turn: a
+kernel of 128 elements took 3.5 us, where 16 threads computed eight, two powers and two angles each.
+"""
 
 TILE = 64
 """Edge of the square tile in which inputs are transposed through shared memory."""
@@ -116,7 +123,7 @@ def choose(
     ring = not _ring_refusal(run, transposed, whole and not across, problem)
     rows = None if ring or transposed else repeated(domains, caches, run, vector, problem)
     width, unroll = rows or (0, 1)
-    return PointwiseParams(
+    params = PointwiseParams(
         vector=vector,
         unroll=unroll,
         threads=THREADS if transposed is None else TILE_THREADS,
@@ -129,6 +136,21 @@ def choose(
         across=across,
         width=width,
     )
+    return (
+        (params.without_vectors() or params) if _takes_turns(fusion, domains, problem) else params
+    )
+
+
+def _takes_turns(fusion: Program, domains: DomainMap, problem: Problem) -> bool:
+    """Whether threads with several elements would compute long ones one after the other, while
+    other threads have none.
+    """
+    output = reference(fusion, domains)
+    assert output is not None
+    elements = prod(problem.size(axis.extent) for axis in output.shape_axes)
+    if elements > THREADS * problem.target.sm_count:
+        return False
+    return sum(map(instructions, fusion.operations)) >= LONG
 
 
 def _walk(
