@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import warpsmith
 from bench.norm_backward import layer_norm_bwd
 from tests.support.binaries import UNCOMPILED
 from warpsmith import knobs, ops
-from warpsmith.engine import emission, spills
+from warpsmith.engine import emission
 from warpsmith.errors import CompileError
 from warpsmith.runtime import cache
 from warpsmith.runtime.source import Binary, Source
@@ -99,31 +100,28 @@ def test_the_scope_of_the_caller_holds_in_all_of_them(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*.cubin"))) == len(made.kernels) == 2
 
 
-@pytest.mark.parametrize("cores", [spills.MANY_CORES, 2])
-def test_what_is_likely_to_spill_has_another_variant_begun_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cores: int
+@pytest.mark.parametrize(("spilled", "taken"), [((0,), 0), ((8, 0), 1), ((4, 8), 0)])
+def test_what_is_likely_to_spill_divides_and_multiplies_if_that_spills(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spilled: Sequence[int], taken: int
 ) -> None:
-    """The first of a norm's two kernels spills; the variant that divides does not, and is taken."""
+    """The first of a norm's two kernels."""
     problem = layer_norm_bwd(8192, 4096, "bfloat16")
-    first = threading.Event()
-    variants: list[str] = []
+    variants: list[Source] = []
 
     def compiling(source: Source) -> Binary:
         if "inner_outer" not in source.entry:
             return UNCOMPILED
-        variants.append(source.entry)
-        if len(variants) > 1:
-            first.set()
-            return UNCOMPILED
-        beside = first.wait(20 if cores > 2 else 0.05)
-        assert beside == (cores > 2), "another one is compiled before this one is done"
-        return replace(UNCOMPILED, spill_bytes=8)
+        variants.append(source)
+        return replace(UNCOMPILED, spill_bytes=spilled[len(variants) - 1])
 
-    monkeypatch.setattr(spills, "cores", lambda: cores)
     monkeypatch.setattr(cache, "compile_source", compiling)
     kinds = {"float": np.float32, "bfloat16": ml_dtypes.bfloat16}
     typed = zip(problem.shapes, problem.dtypes, strict=True)
     inputs = [np.empty(shape, kinds[dtype]) for shape, dtype in typed]
     with knobs.scope(cache_dir=tmp_path, target="h200"):
         rows, _ = warpsmith.fuse(problem.fused).lower(*inputs).compile().kernels
-    assert [rows.name] == variants[1:]
+    assert rows.name == variants[taken].entry
+    divisions = [source.text.count(" / ((float)") for source in variants]
+    assert len(divisions) == len(spilled)
+    assert divisions == sorted(divisions, reverse=True)
+    assert divisions[0] > 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.emitted import cause
 from warpsmith.engine.once import Once
 from warpsmith.planner.segment import Segment
-from warpsmith.runtime.turns import begun_beside, cores, given_up, held
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.rows.params import RowParams
@@ -25,9 +23,6 @@ FEW_REGISTERS, MANY_ELEMENTS = 128, 32
 several rows of threads in a block, kernels that multiply are taken to spill: of 22 LayerNorms
 backward 3 are like that, and 2 of these spill (NVRTC 13.0)."""
 
-MANY_CORES = 8
-"""With fewer, a variant that may not be needed takes time of what is."""
-
 
 def fewest_spills(
     candidate: Candidate, params: Params, compile_: Callable[..., CompiledKernel], part: Segment
@@ -35,7 +30,7 @@ def fewest_spills(
     """The kernel of these parameters: one that spills masks last passes alone, and then divides
     where another would multiply, if that spills less. The candidate is made of the `part`.
 
-    Where that is likely, and cores are many, one that divides is begun while NVRTC has the first.
+    Where one that multiplies is likely to spill, one that divides is tried before it.
     """
     lowered: dict[Params, Once[Lowered]] = {}
 
@@ -50,27 +45,16 @@ def fewest_spills(
             quotients=quotients,
         )
 
-    plain = params.without_full_passes()
-    ahead: Future[CompiledKernel] | None = None
-    with held():
-        if cores() >= MANY_CORES and _may_spill(candidate, plain, part.target):
-            ahead = begun_beside(partial(compiled, plain, quotients=True))
-        try:
-            best, chosen = compiled(plain, quotients=False), plain
-            if best.n_spills and plain != params:
-                masked = compiled(params, quotients=False)
-                both = (best, plain), (masked, params)
-                best, chosen = min(both, key=lambda each: each[0].n_spills)
-            if best.n_spills and candidate.multiplies(params):
-                if ahead is not None and chosen is plain and not ahead.cancel():
-                    with given_up():
-                        divided = ahead.result()
-                else:
-                    divided = compiled(chosen, quotients=True)
-                best = min(best, divided, key=lambda kernel: kernel.n_spills)
-        finally:
-            if ahead is not None:
-                ahead.cancel()
+    chosen = params.without_full_passes()
+    divides = _may_spill(candidate, chosen, part.target)
+    best = compiled(chosen, quotients=divides)
+    if best.n_spills and chosen != params:
+        masked = compiled(params, quotients=divides)
+        both = (best, chosen), (masked, params)
+        best, chosen = min(both, key=lambda each: each[0].n_spills)
+    if best.n_spills and candidate.multiplies(params):
+        other = compiled(chosen, quotients=not divides)
+        best = min(best, other, key=lambda kernel: kernel.n_spills)
     return best
 
 

@@ -7,15 +7,12 @@ threads of its own, no more than there are cores: each takes tens of MiB while i
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from functools import lru_cache
-from threading import Lock, Thread
-from typing import TypeVar
-
-T = TypeVar("T")
+from threading import Lock
 
 _HELD: ContextVar[Lock | None] = ContextVar("_HELD", default=None)
 """The turn that a thread has."""
@@ -46,36 +43,6 @@ def given_up() -> Iterator[None]:
     finally:
         turn.acquire()
         _HELD.reset(token)
-
-
-@contextmanager
-def held() -> Iterator[None]:
-    """What runs inside has the turn that is there, or one of its own."""
-    if _HELD.get() is not None:
-        yield
-        return
-    with taken(Lock()):
-        yield
-
-
-def begun_beside(work: Callable[[], T]) -> Future[T]:
-    """Work that a thread of its own does whenever the caller, who has a turn, gives it up.
-
-    It can be cancelled until it has had the turn.
-    """
-    turn, future = _HELD.get(), Future[T]()
-    assert turn is not None, "`held` gives one"
-
-    def run() -> None:
-        with taken(turn):
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(work())
-                except BaseException as failure:  # whoever waits for it is told
-                    future.set_exception(failure)
-
-    Thread(target=copy_context().run, args=(run,), name="warpsmith-beside").start()
-    return future
 
 
 def cores() -> int:
