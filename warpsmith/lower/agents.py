@@ -52,7 +52,7 @@ def block_of(agents: Iterable[Agent]) -> tuple[Expr, Expr, Expr]:
     """Threads of the block along x, y, z: all lie along x."""
     end: Expr = integers.ZERO
     for agent in agents:
-        if agent.elected:
+        if agent.elected or agent.first_warp % WARP_GROUP:  # those of a warp group begun by one
             groups = agent.first_warp // WARP_GROUP + 1
             end = integers.index(groups * WARP_GROUP * WARP)
         else:
@@ -74,6 +74,9 @@ def budgets_of(registers: Registers) -> Budgets | None:
 def laid_out(found: Sequence[Branch], limits: Limits) -> tuple[Statement, ...]:
     """Elected threads first, a warp each, then agents of many threads, with their named barriers.
 
+    Those of few warps that only move have idle ones of the warp group that elected threads begin,
+    which needs as few registers.
+
     Raises:
         ScheduleError: WS0253 where threads cannot be laid out, WS0254 where named barriers run out.
     """
@@ -85,8 +88,15 @@ def laid_out(found: Sequence[Branch], limits: Limits) -> tuple[Statement, ...]:
     placed: list[Branch] = []
     for warp, branch in enumerate(elected):
         placed.append(replace(branch, agent=replace(branch.agent, first_warp=warp)))
-    first = WARP_GROUP * -(-len(elected) // WARP_GROUP)
-    barrier = 1
+    first, barrier, begun = len(elected), 1, -len(elected) % WARP_GROUP
+    few = next((branch for branch in many if _few_warps(branch.agent) in range(1, begun + 1)), None)
+    if few is not None:
+        placed.append(
+            replace(few, agent=replace(few.agent, first_warp=len(elected), barrier=barrier))
+        )
+        barrier += 1
+        many.remove(few)
+    first += begun
     for position, branch in enumerate(many):
         agent = replace(branch.agent, first_warp=first, barrier=barrier)
         _check_groups(agent)
@@ -116,6 +126,12 @@ def laid_out(found: Sequence[Branch], limits: Limits) -> tuple[Statement, ...]:
             remedy="use fewer groups or roles",
         )
     return tuple(placed)
+
+
+def _few_warps(agent: Agent) -> int:
+    """Warps of an agent that only moves, without groups that take turns; 0 of others."""
+    threads = integers.constant(agent.threads) if agent.kind.moves and agent.groups == 1 else None
+    return 0 if threads is None or threads % WARP else threads // WARP
 
 
 def _meets_as_a_whole(branch: Branch) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
+from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.mapping import DomainMap
@@ -157,7 +158,7 @@ class Nests:
         known = isinstance(extent, Const) and int(extent.value) <= UNROLL_LIMIT
         staged = turns and all(self._leaves.is_staging(op) for op in nest if self._turns(op, depth))
         free = (staged or not turns) and not numbers
-        short = known and (free or self._in_registers(nest, depth))
+        short = known and (free or self._in_registers(nest, depth)) and not self._asks(nest)
         unroll = short or parallel is ParallelType.unroll
         return [For(symbol, extent, tuple(body), unroll, turns)]
 
@@ -220,6 +221,11 @@ class Nests:
     def _in_registers(self, nest: list[Operation], depth: int) -> bool:
         """Whether the loop's index addresses registers, which have no address when it runs."""
         return any(self._leaves.indexes_registers(operation, depth) for operation in nest)
+
+    def _asks(self, nest: list[Operation]) -> bool:
+        """Whether threads of a role ask for copies that nobody waits for inside the loop."""
+        kinds = {operation.outputs[0].copied_by for operation in nest}
+        return self._channels is not None and kinds == {LoadStoreOpType.cp_async}
 
     def _turns(self, operation: Operation, depth: int) -> bool:
         return bool(self._leaves.turns(operation, depth))
