@@ -1,10 +1,16 @@
 """Products of scaled 8-bit floats: operands, what they mean, and the programs."""
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from warpsmith import DataType, fuse, ops
+from tests.support.lowering import lowered
+from warpsmith import DataType, FusionDefinition, fuse, ops
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.select import select
+from warpsmith.targets.hopper import H200
 
 E4, E5 = torch.float8_e4m3fn, torch.float8_e5m2
 
@@ -60,3 +66,33 @@ def program(
         return ops.scaled_matmul(a, w, of_a, turned, dtype=dtype, precision=precision, **blocks)
 
     return fuse(scaled)
+
+
+def fusion_of(share: int = 128, *, columns: bool = False) -> FusionDefinition:
+    """A product with scales of blocks of k; those of a's rows lie together by `columns`."""
+    with FusionDefinition() as fd:
+        a, b = (fd.define_tensor([-1, -1], True, DataType.Float8_e4m3fn) for _ in range(2))
+        order = [0, 1] if columns else None
+        of_a = fd.define_tensor([-1, -1], True, stride_order=order)
+        of_b = fd.define_tensor([-1, -1], True)
+        made: Any = fd.ops.scaled_matmul(
+            a,
+            fd.ops.permute(b, [1, 0]),
+            of_a,
+            fd.ops.permute(of_b, [1, 0]),
+            block_a=(1, share),
+            block_b=(share, 128),
+            precision="fast",
+        )
+        fd.add_output(made)
+    return fd
+
+
+def kernel_of(fd: FusionDefinition, m: int = 512, k: int = 1024, **params: Any) -> Kernel:
+    """Its kernel for so many rows, 512 columns and k, as chosen but for these parameters."""
+    candidate = select(fd.fusion, H200)
+    steps = -(-k // 128)
+    values = {"T0_size0": m, "T0_size1": k, "T1_size0": 512, "T1_size1": k}
+    values |= {"T2_size0": m, "T2_size1": steps, "T3_size0": 4, "T3_size1": steps}
+    chosen, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
+    return lowered(candidate.scheduled(replace(chosen, **params)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, Merge, Split
 from warpsmith.ir.exprs import Move
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 
 
@@ -21,13 +21,14 @@ def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[TensorView, fro
     """
     result: dict[TensorView, frozenset[IterDomain]] = {}
     connected: dict[Group, set[Group]] = {}
-    reshapes = any(isinstance(op, Move) and op.kind == "reshape" for op in fusion.operations)
+    moves = [op for op in fusion.operations if isinstance(op, Move)]
+    otherwise = any(move.kind == "reshape" or move.repeats for move in moves)
     for tensor in fusion.tensors:
         own = {
             domains.group(axis) for axis in (*tensor.root, *tensor.logical) if not axis.is_broadcast
         }
         loops = {axis: domains.group(axis) for axis in tensor.loop}
-        needed = _needed(domains, set(loops.values()), own) if reshapes else None
+        needed = _needed(domains, loops, own) if otherwise else None
         if needed is not None:
             apart = {axis for axis, group in loops.items() if group not in needed}
         else:
@@ -39,17 +40,25 @@ def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[TensorView, fro
     return result
 
 
-def _needed(domains: DomainMap, loops: set[Group], own: set[Group]) -> set[Group] | None:
-    """The loops from which the indices of all a tensor's own dimensions are computed; None where
-    they do not say them all.
+def _needed(
+    domains: DomainMap, loops: dict[IterDomain, Group], own: set[Group]
+) -> set[Group] | None:
+    """The loops that the indices of a tensor's own dimensions have in them; None where they do not
+    say them all.
 
     Where a reshape gives back what another one took, every dimension is made of every other, so
-    what a loop is connected with says too much there.
+    what a loop is connected with says too much there; and too little where what is repeated is a
+    part of a dimension of which a loop is another one.
     """
-    derivation = Derivation(domains, dict.fromkeys(loops, integers.ZERO))
+    known = {
+        group: Symbol(f"u{n}", low=0, extent=domains.extent_of(axis))
+        for n, (axis, group) in enumerate(loops.items())
+    }
+    derivation = Derivation(domains, known)
     if not all(map(derivation.reaches, own)):
         return None
-    return {loop for group in own for loop in derivation.needs(group)}
+    found = {part for group in own for part in derivation.index(group).walk()}
+    return {group for group, symbol in known.items() if symbol in found}
 
 
 def origins(domains: DomainMap, group: Group, known: Callable[[Group], bool]) -> set[Group]:

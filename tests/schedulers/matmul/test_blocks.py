@@ -6,18 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.lowering import lowered
-from tests.support.scaled import E4, operands, program
-from warpsmith import DataType, FusionDefinition, fuse, knobs, ops
-from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import If, Store
-from warpsmith.kernel.products import Multiply
-from warpsmith.kernel.reductions import Accumulate
+from tests.support.scaled import E4, fusion_of, kernel_of, operands, program
+from warpsmith import DataType, fuse, knobs, ops
+from warpsmith.ir.integers import ONE
+from warpsmith.ir.scalar import Const, Expr, Symbol, evaluate
+from warpsmith.kernel.agents import Branch
+from warpsmith.kernel.nodes import CopyVector, Let, Store
+from warpsmith.kernel.pipelines import By
 from warpsmith.kernel.traversal import walk
 from warpsmith.schedulers.matmul import applicability, heuristic
-from warpsmith.schedulers.matmul.apply import SCALE_STAGES
-from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 
@@ -58,13 +55,16 @@ def test_tiles_that_blocks_go_round(
     assert verification.verdict == "clean", str(verification)
 
 
-def test_a_tile_that_groups_multiply_in_two_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["blocks", "squares"])
+def test_a_tile_that_groups_multiply_in_two_passes(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """Of 200 rows the second pass of the second group has 8; k has three steps of two stages."""
     shape = {"passes": 2, "stages": 2, "chunk": 32, "store_stages": 2, "blocks": 1}
     with_params(monkeypatch, tile=(256, 128, 128), **shape)
-    given, _ = operands(200, 72, 336, "blocks")
+    given, _ = operands(200, 72, 336, kind)
     with knobs.scope(device="sim"):
-        compiled = program("blocks", dtype=DataType.Half).lower(*given).compile()
+        compiled = program(kind, dtype=DataType.Half).lower(*given).compile()
         assert compiled.verify(schedules=1).verdict == "clean"
     assert "cooperative, 2 warp groups" in compiled.explain()
 
@@ -90,51 +90,48 @@ def test_what_is_beside_a_scaled_product_comes_in_chunks() -> None:
     assert float((result.double() - wanted).abs().max()) < 0.1
 
 
-def fusion_of(share: int = 128) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        a, b = (fd.define_tensor([-1, -1], True, DataType.Float8_e4m3fn) for _ in range(2))
-        of_a, of_b = (fd.define_tensor([-1, -1], True) for _ in range(2))
-        made: Any = fd.ops.scaled_matmul(
-            a,
-            fd.ops.permute(b, [1, 0]),
-            of_a,
-            fd.ops.permute(of_b, [1, 0]),
-            block_a=(1, share),
-            block_b=(share, 128),
-            precision="fast",
-        )
-        fd.add_output(made)
-    return fd
+def test_scales_come_in_shared_memory_and_sums_stay_in_registers() -> None:
+    """Two idle warps of the loading warp group bring those of eight steps at once; who multiplies
+    reads no scale in memory; adding up asks for no place."""
+    kernel = kernel_of(fusion_of(), tile=(128, 128, 128), passes=1, stages=4)
+    branches = {s.agent.name: s for s in kernel.body if isinstance(s, Branch)}
+    agents = {name: (s.agent.first_warp, s.agent.threads) for name, s in branches.items()}
+    assert agents == {"load": (0, ONE), "load_scales": (1, Const(64)), "compute": (4, Const(256))}
+    assert kernel.launch.block == (Const(384), ONE, ONE)
+    rings = {p.producer: (p.stages, p.by, p.consumers) for p in kernel.pipelines}
+    assert rings["load_scales"] == (2, By.COPIES, ("compute",))
+    inside = list(walk(branches["compute"].body))
+    assert not [s for s in inside if isinstance(s, Store) and _loads(s, {"T2", "T3"})]
+    (scales,) = [
+        buffer for buffer in kernel.shared if buffer.size == Const(2 * 8 * 128)
+    ]  # of 128 rows
+    assert [s for s in inside if isinstance(s, Store) and _loads(s, {scales.name})]
 
 
-def test_scales_come_ahead_and_sums_stay_in_registers() -> None:
-    """A turn loads the next one's scales beside its products; adding up asks for no place."""
-    candidate = select(fusion_of().fusion, H200)
-    values = {"T0_size0": 512, "T0_size1": 1024, "T1_size0": 512, "T1_size1": 1024}
-    values |= {"T2_size0": 512, "T2_size1": 8, "T3_size0": 4, "T3_size1": 8}
-    params, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
-    kernel: Kernel = lowered(candidate.scheduled(params))
-    statements = list(walk(kernel.body))
-    (loop,) = [
-        s
-        for s in statements
-        if sum(isinstance(each, Accumulate) for each in walk(getattr(s, "body", ()))) == 1
-        and getattr(s, "unroll", None) is False
-    ][-1:]
-    inside = list(walk(loop.body))
-    first = next(n for n, s in enumerate(inside) if isinstance(s, Multiply))
-    loads = [n for n, s in enumerate(inside) if isinstance(s, Store) and _loads(s, {"T2", "T3"})]
-    assert len(loads) >= 2
-    added = next(n for n, s in enumerate(inside) if isinstance(s, Accumulate))
-    assert first < min(loads) < max(loads) < added
-    rows = [inside[n].buffer for n in loads if _loads(inside[n], {"T2"})]
-    assert {int(buffer.size.value) for buffer in rows} == {2 * SCALE_STAGES}  # of two rows
-    held = [s for s in inside if isinstance(s, If) and any(map(_adds, walk(s.body)))]
-    assert not held
+@pytest.mark.parametrize("columns", [False, True])
+def test_neighbouring_threads_copy_neighbours_in_memory(columns: bool) -> None:
+    """Steps of k where a row's scales lie together, rows where a step's do."""
+    kernel = kernel_of(fusion_of(columns=columns), tile=(128, 128, 128), passes=1, stages=4)
+    copies = [s for s in walk(kernel.body) if isinstance(s, CopyVector) and s.source.name == "T2"]
+    assert copies
+    lets = {s.symbol.name: s.value for s in walk(kernel.body) if isinstance(s, Let)}
+    for copy in copies:
+        first, second = (_at(copy.source_index, lets, thread) for thread in (4, 5))
+        assert second - first == copy.width == 4
 
 
-def _adds(statement: Any) -> bool:
-    return isinstance(statement, Accumulate)
+def _at(index: Expr, lets: dict[str, Expr], thread: int) -> int:
+    """An index of one thread; what threads have in common is anything."""
+    if not _differs(index, lets):
+        return 1
+    names = {each.name for each in index.walk() if isinstance(each, Symbol)} - {"block_x"}
+    known = {name: _at(lets.get(name, ONE), lets, thread) for name in names}
+    return evaluate(index, known | {"block_x": thread})
+
+
+def _differs(index: Expr, lets: dict[str, Expr]) -> bool:
+    names = {each.name for each in index.walk() if isinstance(each, Symbol)}
+    return "block_x" in names or any(_differs(lets[name], lets) for name in names & lets.keys())
 
 
 def _loads(store: Store, names: set[str]) -> bool:

@@ -29,20 +29,17 @@ from warpsmith.schedule.transforms import (
     split_by_group,
 )
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.matmul.blocks import Carried, carried
-from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups, fragments
-from warpsmith.schedulers.matmul.heuristic import carried_registers, products_of
+from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups
+from warpsmith.schedulers.matmul.heuristic import products_of
 from warpsmith.schedulers.matmul.joins import Join, share_out, shared
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.prologues import Held
 from warpsmith.schedulers.matmul.room import piece_of
+from warpsmith.schedulers.matmul.scales import Scales
 from warpsmith.schedulers.matmul.shape import Shape, is_turned, places_of, shape_of, swap_operands
-from warpsmith.targets.atoms import ROWS, WGMMA
+from warpsmith.targets.atoms import WGMMA
 
 SWIZZLE = 128
-
-SCALE_STAGES = 4
-"""Steps of k of which threads hold scales, where these are few: all columns of a tile share one."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> None:
@@ -59,8 +56,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
                swapped, `[turn, grid_x, chunk, piece | columns, 64 rows]`
     ========== ========================================================================
 
-    Where scales differ along k (`blocks.by_blocks`), the product is inside the loop over tiles of k
-    of what threads carry, `[turn, grid_x, k tile, group, thread, columns / 8, 2, 2]`.
+    Where scales differ along k (`blocks.by_blocks`), the loop over tiles of k is two: over those
+    whose scales come at once (`scales.py`), and over each. The product is inside both of what
+    threads carry, `[turn, grid_x, k tiles, k tile, group, thread, columns / 8, 2, 2]`.
 
     Where blocks of a cluster have a box of tiles, cluster_x stands behind grid_x, and numbers of
     loops below count one more (`MatmulParams.outer`). Where they have parts of k of one tile, it
@@ -82,6 +80,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     tiles = {**first, **{each.b: (1, is_turned(each, 1)) for each in products}}
     reference = next(cached.memory for cached in caches if not cached.load)
     epilogue = Epilogue.of(products, shape, caches, params)
+    scales = Scales.of(fusion, product, params)
     for tile in tiles:
         set_memory_type(tile, MemoryType.shared)
         set_load_store_op(tile, LoadStoreOpType.tma)
@@ -89,9 +88,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     _tiles(reference, params, by_group=product.ends is not None)
     transform_like(reference)
     parallelize_like(reference)
-    blocks = carried(fusion, product)
-    sums = [each.output for each in products] if blocks is None else [blocks.sums]
-    inside = () if blocks is None else (product.output, *blocks.loads, *blocks.scaled)
+    sums = [each.output for each in products] if scales is None else [scales.blocks.sums]
+    inside = () if scales is None else (product.output, *scales.inside)
     before = {*tiles, *(held.tensors if held else ())}
     beside = [t for t in fusion.computed if t not in {*sums, *inside, *before}]
     for tile, (which, turned) in tiles.items():
@@ -103,9 +101,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     epilogue.lay_on(beside, sums)
     if others:  # in one loop over k
         inline_at(product.output, params.outer + 1, selected_tensors=[product.a])
-    if blocks is not None:
-        few = carried_registers(fusion, product) == 1
-        _carry(blocks, parts[0], params, SCALE_STAGES if few else 2)
+    if scales is not None:
+        scales.lay(parts[0], params)
     for join in joins:
         join.lay(params)
         if params.ping_pong > 1:
@@ -190,6 +187,9 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     operand.evict_first = params.once_read[which]
     for axis in tile:
         parallelize(operand, axis, ParallelType.tma)
+    if params.scaled:
+        split(operand, at, params.scaled)
+        at += 1
     circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=at + 1)
 
 
@@ -229,24 +229,7 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     bind_groups(parts, at + own, params)
     if params.passes > 1 and not of_block:  # each step of k in all passes
         reorder(parts, {at + own: at + own + 1 + len(steps)})
+    if of_block:
+        split(parts, at, params.scaled)
     tensorize(parts)
     return parts
-
-
-def _carry(blocks: Carried, parts: TensorView, params: MatmulParams, stages: int) -> None:
-    """Threads scale each block's product where they have it, and add it to what they carry.
-
-    Args:
-        stages: of scales, which threads load ahead.
-    """
-    at, sums, fusion = params.outer, blocks.sums, Fusion.of(blocks.sums)
-    for tensor in (sums, *blocks.loads, *blocks.scaled):
-        reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
-        split(tensor, at + 1, ROWS)
-        fragments(tensor, at + 2, params)
-    inline_at(sums, at + 1, selected_tensors=blocks.loads)
-    inline_at(sums, at + 2 + (params.passes > 1), selected_tensors=[parts])
-    inline_at(sums, len(sums.loop), selected_tensors=blocks.scaled)
-    for load in blocks.loads:
-        if any(source.is_input for source in fusion.producers(load)):
-            circular_buffer(load, stages)

@@ -7,15 +7,25 @@ what tensor cores lose of long sums of 8-bit floats ends with a block, too.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType, split
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES
+from warpsmith.schedulers.matmul.params import Count, Numbers
+
+AT_ONCE = (8, 4)
+"""Steps of k whose scales come at once: 8 of them are a sector of the L2, where they lie together.
+What 8 would leave of the last ones may be less with 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,18 +82,64 @@ def unscaled(product: Matmul) -> Matmul:
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """How a product has a scale along k.
+
+    Attributes:
+        rows: whether the scale differs from row to row, and not from column to column.
+        share: neighbours among these that have one; 0 where all have.
+    """
+
+    rows: bool
+    share: int
+
+    @classmethod
+    def of(cls, scale: TensorView) -> Spread:
+        """That of a scale over the blocks of a product."""
+        move = scale.definition
+        assert isinstance(move, Move)
+        times = move.repeats or (1,) * len(scale.root)
+        *before, columns, _ = scale.shape_axes
+        if not columns.is_broadcast:
+            return cls(rows=False, share=times[-2])
+        has = [each for axis, each in zip(before, times, strict=False) if not axis.is_broadcast]
+        share = has[-1] if len(has) == 1 else 1  # rows of several dimensions are not told apart
+        return cls(rows=bool(has), share=share if has else 0)
+
+    def together(self, edge: Count) -> Count:
+        """Rows or columns that have one scale, wherever a tile of so many begins."""
+        return np.gcd(edge, self.share)
+
+
+def held_each_step(scales: Iterable[Spread], rows: Numbers, columns: Numbers) -> Numbers:
+    """Scales of a tile of so many rows and columns in each step of k."""
+    edges = ((each, rows if each.rows else columns) for each in scales)
+    return sum((edge // each.together(edge) for each, edge in edges), np.zeros_like(rows))
+
+
+def at_once(k: int) -> int:
+    """Steps along k of 8-bit elements whose scales come at once."""
+    return min(AT_ONCE, key=lambda steps: -k % (steps * DEPTH_BYTES))
+
+
+@dataclass(frozen=True, slots=True)
 class Carried:
     """What threads carry from block to block of k of a product that `by_blocks` has rewritten.
 
     Attributes:
         sums: of the blocks, scaled.
-        loads: scales, which threads load.
+        loads: scales, and copies of them.
         scaled: what is computed of a block's product and its scales.
     """
 
     sums: TensorView
     loads: tuple[TensorView, ...]
     scaled: tuple[TensorView, ...]
+
+    @property
+    def scales(self) -> dict[TensorView, Spread]:
+        """The scales over the blocks of the product."""
+        return {load: Spread.of(load) for load in self.loads if isinstance(load.definition, Move)}
 
 
 def carried(fusion: Program, product: Matmul) -> Carried | None:
@@ -102,6 +158,13 @@ def carried(fusion: Program, product: Matmul) -> Carried | None:
                 pending.append(source)
     computed = [t for t in made if isinstance(t.definition, Pointwise) and t.definition.op == "mul"]
     return Carried(sums, tuple(t for t in made if t not in computed), tuple(computed))
+
+
+def scale_input(scale: TensorView) -> TensorView:
+    """The input that one of the scales is, or is a copy of."""
+    while not scale.is_input:
+        (scale,) = tensor_inputs(cast(Operation, scale.definition))
+    return scale
 
 
 def by_blocks(fusion: Fusion) -> None:

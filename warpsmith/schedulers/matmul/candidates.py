@@ -7,9 +7,10 @@ from functools import cache
 
 import numpy as np
 
+from warpsmith.schedulers.matmul.blocks import Spread, held_each_step
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES
-from warpsmith.schedulers.matmul.params import STORED, Flags, Numbers, kept
+from warpsmith.schedulers.matmul.params import SCALE_STAGES, STORED, Flags, Numbers, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.room import (
     FEWEST_HIGH,
@@ -141,7 +142,8 @@ def candidates(
     draws: bool = False,
     batches: int = 1,
     products: int = 1,
-    carried: int = 0,
+    scales: tuple[Spread, ...] = (),
+    scaled: int = 0,
     prologue: Prologue | None = None,
     turned: bool = False,
     odd: bool = True,
@@ -150,18 +152,19 @@ def candidates(
     several that share their rows.
 
     Args:
-        few, swapped, moved, products, carried, prologue: as of the work, whose m and n these are.
+        few, swapped, moved, products, scales, prologue: as of the work, whose m and n these are.
         epilogue: whether anything is computed or loaded behind it.
         draws: whether that draws random numbers.
+        scaled: as of the parameters.
         turned: whether the second operand lies along n.
         odd: as of the work.
     """
     target, limits = problem.target, problem.target.family.limits
     held = prologue is not None
-    plain = products == 1 and not (held or carried)
+    plain = products == 1 and not (held or scales)
     turned_out = swapped and bool(moved.staged)
     all_tiles = held or turned_out or not swapped
-    tiles = (*TILES, *SMALL, *LARGE, *(CARRYING if carried else ()))
+    tiles = (*TILES, *SMALL, *LARGE, *(CARRYING if scales else ()))
     wide = [(0, *tile, 1) for tile in tiles] if all_tiles else []
     heights = (ROWS, 2 * ROWS) if few else ()
     deep = [lines for lines in LINES if not held or lines * DEPTH_BYTES <= COMPUTED_BYTES]
@@ -172,13 +175,15 @@ def candidates(
     shared = list(dict.fromkeys((*wide, *narrow)))
     forms = np.vstack([_forms(shared, SPLITS), _forms(high, ()), _forms(in_turn, ())])
 
-    others = CARRYING_REGISTERS if carried else OTHER_REGISTERS[epilogue]
+    others = CARRYING_REGISTERS if scales else OTHER_REGISTERS[epilogue]
     turns, rows, columns, lines, down, across, splits = forms.T
     passes = _passes(turns, rows)
     groups = np.where(turns, turns, rows // (ROWS * passes))
     threads = GROUP_THREADS * np.where(turns, 1, groups)
     sums = rows * products * columns // threads
-    left = _of_each(_registers, limits, groups) - sums - carried * sums // passes
+    apart = any(not scale.rows and scale.share % CARRIED[0] for scale in scales)
+    carried = (1 + apart) * sums // passes if scales else 0
+    left = _of_each(_registers, limits, groups) - sums - carried
     fits = (columns % STORED == 0) | (columns == few) | (plain and odd)
     fits &= (products * columns <= MOST_COLUMNS) & ((splits == 1) | (products == 1))
     fits &= columns // 2 + INSTRUCTION_REGISTERS <= _of_each(_start, limits, groups)
@@ -186,7 +191,7 @@ def candidates(
     fits &= (down == 1) | (-(-m // rows) >= down)
     fits &= (across == 1) | (-(-n // columns) >= across)
     fits &= (columns == few) | (shared_by(down, columns, turned=turned) == down)
-    if carried:
+    if scales:
         fits &= (turns == 0) & (down * across * splits == 1) & np.isin(columns, CARRIED)
 
     turns, rows, columns, lines, down, across, splits = forms[fits].T
@@ -206,11 +211,14 @@ def candidates(
     widths = {each: loaded_columns(each, element, turned=turned) for each in {*columns.tolist()}}
     brought = products * np.array([widths[each] for each in columns.tolist()], np.int64)
     joined_columns = np.where(splits > 1, splits * own * np.where(once, 1, 2), 0)
+    by_scales = held_each_step(scales, rows, columns)
     asked = np.stack(
-        [rows, brought, joined_columns, turns, lines, own * through, widest + 0 * rows]
+        [rows, brought, joined_columns, turns, lines, own * through, widest + 0 * rows, by_scales]
     )
     first, same = _alike(asked)
-    rows_, brought, joined_columns, places, lines_, stored_columns, widest = asked[:, first]
+    (rows_, brought, joined_columns, places, lines_, stored_columns, widest, by_scales) = asked[
+        :, first
+    ]
     room = Room(
         (rows_, brought),
         limits,
@@ -219,6 +227,7 @@ def candidates(
         np.maximum(places, 1),
         lines=lines_,
         share=1 if prologue is None else prologue.share,
+        scales=SCALE_STAGES * scaled * SUM_BYTES * by_scales,
         turned=turned_out,
         begun=bool((m if swapped else n) * moved.widest % SECTOR),
     )
@@ -247,6 +256,7 @@ def candidates(
         parts=np.ones_like(rows),
         stream=np.zeros_like(rows),
         swapped=swapped,
+        scaled=scaled,
         loaded=moved.loaded,
         staged=moved.staged,
         pairs=moved.pairs,

@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from warpsmith.ir.atoms import atom_for
-from warpsmith.ir.exprs import Matmul, Move, Pointwise
+from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation
-from warpsmith.schedulers.matmul.blocks import carried
+from warpsmith.schedulers.matmul.blocks import Spread, at_once, carried
 from warpsmith.schedulers.matmul.candidates import (
-    CARRIED,
     MOST_COLUMNS,
     STEP,
     candidates,
@@ -22,7 +21,7 @@ from warpsmith.schedulers.matmul.candidates import (
     few_columns,
     with_parts,
 )
-from warpsmith.schedulers.matmul.memory import Beside, beside, unloadable
+from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import (
     L2_LINE,
     counted_tiles,
@@ -72,8 +71,8 @@ class Work:
         draws: how many of these draw random numbers.
         moved: how what is beside the operands is loaded and stored.
         products: that share their left operand.
-        carried: registers that threads have for each sum besides it, where they carry it over
-            blocks of k: one for the block's product, one for scales that columns do not share.
+        scales: that differ along k.
+        fours: as of the parameters.
         groups: of a grouped product, none of whose tiles has rows of two.
         prologue: what the first operand's tiles take; None where they are loaded as they are.
     """
@@ -91,7 +90,8 @@ class Work:
     draws: int = 0
     moved: Beside = ONE_RESULT
     products: int = 1
-    carried: int = 0
+    scales: tuple[Spread, ...] = ()
+    fours: tuple[str, ...] = ()
     groups: int | None = None
     prologue: Prologue | None = None
 
@@ -179,7 +179,8 @@ class Work:
             draws=self.draws > 0,
             batches=self.batches,
             products=self.products,
-            carried=self.carried,
+            scales=self.scales,
+            scaled=at_once(self.k) if self.scales else 0,
             prologue=self.prologue,
             turned=self.turned[1],
             odd=self.odd,
@@ -188,7 +189,9 @@ class Work:
             alone = (found.down * found.across == 1) & (found.groups <= 2) & (found.ping_pong == 0)
             found = found.at(alone & (found.passes == 1))
             return replace(found, group=columns_together(self.n, found.columns))
-        if self.prologue is not None or self.products > 1 or self.carried:
+        if self.scales:
+            return replace(found, fours=self.fours)
+        if self.prologue is not None or self.products > 1:
             return found
         tiles = self.batches * counted_tiles(found, self.m, self.n)[0]
         again = (found.ping_pong == 0) | (tiles > found.blocks)  # else none has a second tile
@@ -196,10 +199,12 @@ class Work:
 
     def _made(self, params: MatmulParams) -> MatmulParams:
         """The parameters with what follows from the sizes: which operands one cluster alone reads,
-        and whether steps of all blocks divide k, where an operand is computed.
+        and whether steps of all blocks divide k, where an operand is computed, or those whose
+        scales come at once.
         """
-        step = params.tile[2] * params.splits
-        whole = self.prologue is not None and self.k and self.k % step == 0
+        step = params.tile[2] * (params.scaled or params.splits)
+        asked = self.prologue is not None or self.scales
+        whole = asked and self.k and self.k % step == 0
         (rows, columns, _), (down, across) = params.tile, params.cluster
         alone = (self.n <= columns * across, self.m <= rows * down)
         once = alone if self.groups is None else (False, False)
@@ -224,7 +229,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     assert atom is not None, f"`refusal` admitted {product.output.name}, which no atom computes"
     shape = shape_of(product).swapped if swapped else shape_of(product)
     sizes = [problem.size(axis.extent) for axis in product.output.root]
-    walked, parts = (shape.batches, shape.rows, shape.columns), carried_registers(fusion, product)
+    walked, blocks = (shape.batches, shape.rows, shape.columns), carried(fusion, product)
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
     by_group, behind = product.rows_and_groups, _behind(fusion, product)
@@ -233,7 +238,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         n=n,
         k=sizes[-1],
         swapped=swapped,
-        few=0 if parts else few_columns(n, atom, turned=turned[1]),
+        few=0 if blocks else few_columns(n, atom, turned=turned[1]),
         batches=batches,
         element=atom.size,
         odd=atom.takes(MOST_COLUMNS - STEP),
@@ -242,7 +247,8 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         draws=sum(isinstance(op, Pointwise) and op.op == DRAW for op in behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
-        carried=parts,
+        scales=tuple(blocks.scales.values()) if blocks else (),
+        fours=in_fours(fusion, product, problem),
         groups=None if by_group is None else problem.size(by_group[1].extent),
         prologue=prologue_of(fusion, product.b if swapped else product.a),
     )
@@ -263,7 +269,7 @@ def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
     operands swapped; of both where that makes columns few, or results are turned on their way.
     """
     work = work_of(fusion, problem, swapped=is_computed(product_of(fusion).b))
-    plain = work.products == 1 and work.prologue is None and not work.carried
+    plain = work.products == 1 and work.prologue is None and not work.scales
     if plain and work.groups is None and min(work.m, work.n):
         other = work_of(fusion, problem, swapped=True)
         if other.few or other.moved.staged:
@@ -312,17 +318,3 @@ def counted(operations: Iterable[Operation]) -> int:
     """How many operations on an element these are as, casts and copies left out."""
     pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
     return sum(DRAWING if op.op == DRAW else 1 for op in pointwise)
-
-
-def carried_registers(fusion: Program, product: Matmul) -> int:
-    """As of `Work`."""
-    blocks = carried(fusion, product)
-    if blocks is None:
-        return 0
-    spread = [load.definition for load in blocks.loads]
-    times = [
-        (move.repeats or (1, 1))[-2]
-        for move in spread
-        if isinstance(move, Move) and not move.output.shape_axes[-2].is_broadcast
-    ]
-    return 1 + any(each % CARRIED[0] != 0 for each in times)

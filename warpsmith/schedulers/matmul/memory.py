@@ -16,8 +16,8 @@ from warpsmith.layouts.memory import MemoryLayout, vector
 from warpsmith.schedule.products import FRAGMENTS
 from warpsmith.schedulers.caching import in_memory
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
-from warpsmith.schedulers.matmul.blocks import carried
-from warpsmith.schedulers.matmul.params import Count
+from warpsmith.schedulers.matmul.blocks import carried, scale_input
+from warpsmith.schedulers.matmul.params import FOUR, Count
 from warpsmith.schedulers.matmul.shape import (
     Shape,
     places_of,
@@ -231,6 +231,19 @@ def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         fits = bool(order) and places[order[-1]] == fastest and bool(memory.contiguity[order[-1]])
         fits = fits and problem.aligned(memory, PAIR)
         fits = fits and all(step % PAIR == 0 for step in _strides(memory, problem).values())
+        found[memory.name] = found.get(memory.name, True) and fits
+    return tuple(name for name, fits in found.items() if fits)
+
+
+def in_fours(fusion: Program, product: Matmul, problem: Problem) -> tuple[str, ...]:
+    """Names of the scales along k of which threads can copy four neighbours at once."""
+    blocks = carried(fusion, product)
+    found: dict[str, bool] = {}
+    for memory in map(scale_input, () if blocks is None else blocks.scales):
+        fastest, others = memory.concrete_order()[-1], _strides(memory, problem).values()
+        extents = (problem.size(memory.shape_axes[fastest].extent), *others)
+        fits = memory.dtype.size * FOUR == TMA_BYTES and bool(memory.contiguity[fastest])
+        fits = fits and problem.aligned(memory, FOUR) and not any(n % FOUR for n in extents)
         found[memory.name] = found.get(memory.name, True) and fits
     return tuple(name for name, fits in found.items() if fits)
 

@@ -18,6 +18,12 @@ STEPS = 4
 """Instructions along the depth of a tile: 128 bytes, of which each takes 32."""
 
 
+SCALE_STAGES = 2
+"""Of the pipeline that brings scales along k."""
+
+FOUR = 4
+"""Neighbours among these that a thread copies at once: 16 bytes."""
+
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 """Columns of numbers, and of conditions, one for each of many schedules."""
@@ -59,6 +65,8 @@ class MatmulParams(Params):
         passes: over the rows that a warp group has of a tile, 64 each: it multiplies them one after
             the other in each step of k. Where threads carry sums over blocks of k, the products of
             all go to the same registers.
+        scaled: steps of k whose scales come at once, where these differ along k; else 0.
+        fours: scales of which a thread copies four at once.
         stream: of the tiles that are left for less than half a round several blocks have parts of k
             (stream-K).
         whole: what k is a multiple of, where an operand is computed: the steps of all blocks along
@@ -84,6 +92,8 @@ class MatmulParams(Params):
     once: bool = False
     ping_pong: int = 0
     passes: int = 1
+    scaled: int = 0
+    fours: tuple[str, ...] = ()
     stream: bool = False
     whole: int = 1
 

@@ -89,6 +89,7 @@ class Room:
         places: tiles that are staged at once, of groups that take turns.
         lines: as of the parameters.
         share: bytes that are loaded for each byte of the first operand.
+        scales: bytes of the pipeline that brings them, where they differ along k.
         turned: columns of a tile are rows of the results, which are all that moves in chunks.
         begun: rows of results begin inside sectors of memory, so that chunks share some: with 64
             columns stores of 37 products took 3 % less than with 32 (an H200, 2026-11-26).
@@ -101,6 +102,7 @@ class Room:
     places: Count = 1
     lines: Count = 1
     share: float = 1
+    scales: Count = 0
     turned: bool = False
     begun: bool = False
 
@@ -118,7 +120,7 @@ class Room:
         rows, moved = self.tile[0], self.moved
         chunks = np.where(chunk, CHUNK_STAGES * moved.size(rows, chunk, 0), 0)
         out = stored * self.places * rows * chunk * moved.out
-        taken = BARRIER_BYTES + chunks + out + rows * self.joined * SUM_BYTES
+        taken = BARRIER_BYTES + chunks + out + rows * self.joined * SUM_BYTES + self.scales
         return np.asarray(self.limits.block_shared - taken)
 
     def stages(self, chunk: Count, stored: int = CHUNK_STAGES) -> Numbers:

@@ -26,7 +26,8 @@ class Ways:
         lines, stages, chunk, group, blocks, splits, parts, once, ping_pong, passes, stream: as of
             `MatmulParams`.
         load_stages, store_stages: also.
-        swapped, loaded, staged, pairs: of all; the tensors are those of a schedule with chunks.
+        swapped, scaled, fours, loaded, staged, pairs: of all; the last three are those of a
+            schedule with chunks.
     """
 
     rows: Numbers
@@ -49,6 +50,8 @@ class Ways:
     parts: Numbers
     stream: Numbers
     swapped: bool = False
+    scaled: int = 0
+    fours: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     staged: tuple[str, ...] = ()
     pairs: tuple[str, ...] = ()
@@ -69,7 +72,7 @@ class Ways:
             name: np.array([given.get(name, getattr(params, name, 0))], np.int64)
             for name in COLUMNS
         }
-        return cls(**numbers, swapped=params.swapped)
+        return cls(**numbers, swapped=params.swapped, scaled=params.scaled)
 
     @property
     def groups(self) -> Numbers:
@@ -99,6 +102,8 @@ class Ways:
             once=bool(self.once[place]),
             stream=bool(self.stream[place]),
             swapped=self.swapped,
+            scaled=self.scaled,
+            fours=self.fours,
             loaded=self.loaded if has["chunk"] else (),
             staged=staged,
             pairs=tuple(name for name in self.pairs if name not in staged),
