@@ -95,4 +95,5 @@ def kernel_of(fd: FusionDefinition, m: int = 512, k: int = 1024, **params: Any) 
     values = {"T0_size0": m, "T0_size1": k, "T1_size0": 512, "T1_size1": k}
     values |= {"T2_size0": m, "T2_size1": steps, "T3_size0": 4, "T3_size1": steps}
     chosen, _ = candidate.choose(Problem(values=values, alignment={}, target=H200))
-    return lowered(candidate.scheduled(replace(chosen, **params)))
+    kernel: Kernel = lowered(candidate.scheduled(replace(chosen, **params)))
+    return kernel

@@ -32,6 +32,7 @@ from warpsmith.kernel.tiles import PrefetchMap, PrefetchTile
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
+from warpsmith.lower.passes.await_ahead import await_ahead
 from warpsmith.lower.passes.batch_levels import batch_levels
 from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.collect_maps import collect_maps
@@ -143,6 +144,7 @@ PASSES = (
         "every access and every stage has its place, which nothing changes later",
         makes=(CommitCopies, AwaitCopies, FenceProducts, CommitProducts, AwaitProducts),
     ),
+    _always(await_ahead, "once products are awaited, and before anything looks at loops again"),
     _always(overlay_shared, "after barriers, some of which it adds"),
     _always(double_buffer_reduction_scratch, "no statement changes loops any more, but for copies"),
     _always(reduce_to_first, "every statement that uses a result has its condition"),

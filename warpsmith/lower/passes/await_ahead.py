@@ -1,0 +1,157 @@
+"""Wait for the next step's operands beside the products of the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import For, If, Statement
+from warpsmith.kernel.products import AwaitProducts, CommitProducts, Multiply
+from warpsmith.kernel.rings import Advance, Await, Cursor
+from warpsmith.kernel.traversal import map_bodies, walk
+
+Statements = tuple[Statement, ...]
+
+
+def await_ahead(kernel: Kernel) -> Kernel:
+    """A step that awaits its own products awaits the next step's stage before them.
+
+    Before::
+
+        for i < n: {
+            await full[stage];  multiply;  commit products
+            await products;  T1 += ..;  arrive at empty[stage];  advance
+        }
+
+    After::
+
+        if 0 < n: await full[stage]
+        for i < n: {
+            multiply;  commit products
+            if i + 1 < n: await full[next stage]
+            await products;  T1 += ..;  arrive at empty[stage];  advance
+        }
+
+    So nothing stands between what is added of one step and the products of the next. Where a step
+    leaves its products on their way, its wait is beside them already.
+    """
+    body = tuple(
+        replace(s, body=_ahead(s.body))
+        if isinstance(s, Branch) and s.agent.kind is Kind.MULTIPLY
+        else s
+        for s in kernel.body
+    )
+    return kernel if body == kernel.body else replace(kernel, body=body)
+
+
+def _ahead(statements: Statements) -> Statements:
+    result: list[Statement] = []
+    for statement in statements:
+        step = _step(statement) if isinstance(statement, For) else None
+        if step is None:
+            result.append(map_bodies(statement, _ahead))
+            continue
+        extents = [loop.extent for loop in step.loops if integers.constant(loop.extent) is None]
+        runs = [integers.less(integers.ZERO, extent) for extent in extents]
+        first: Statement = step.wait
+        result += [If(integers.conjunction(*runs), (first,), uniform=True) if runs else first]
+        result.append(step.rewritten())
+    return tuple(result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One iteration of the innermost of some loops, which passes one stage.
+
+    Attributes:
+        loops: outermost first, each all that the one before it does with the stages.
+        wait: for the stage.
+        cursor: of it.
+    """
+
+    loops: tuple[For, ...]
+    wait: Await
+    cursor: Cursor
+
+    @property
+    def goes_on(self) -> Expr:
+        """Whether another iteration follows."""
+        more = [integers.less(integers.add(each.symbol, 1), each.extent) for each in self.loops]
+        return reduce(lambda a, b: Apply("logical_or", (a, b), DataType.Bool), more)
+
+    def rewritten(self) -> For:
+        """The loops with the wait at its new place."""
+        stage, phase, stages = self.cursor.stage, self.cursor.phase, self.cursor.stages
+        after = integers.add(stage, 1)
+        turn = Apply("eq", (after, integers.index(stages)), DataType.Bool)
+        parity = Apply("where", (turn, integers.sub(1, phase), phase), DataType.Index)
+        place = Apply("where", (turn, integers.ZERO, after), DataType.Index)
+        inner = self.loops[-1]
+        body = tuple(s for s in inner.body if s is not self.wait)
+        ahead = _behind_products(body, replace(self.wait, stage=place, parity=parity), self.goes_on)
+        assert ahead is not None, "`_step` has found where"
+        made = replace(inner, body=ahead)
+        for loop in reversed(self.loops[:-1]):
+            made = replace(loop, body=tuple(made if s is inner else s for s in loop.body))
+            inner = loop
+        return made
+
+
+def _step(loop: For) -> _Step | None:
+    """The step of a loop, or of one that is all that it does with its stages."""
+    waits = [s for s in loop.body if isinstance(s, Await)]
+    if len(waits) == 1 and any(isinstance(s, Multiply) for s in walk(loop.body)):
+        cursor = _cursor(loop, waits[0])
+        rest = loop.body[loop.body.index(waits[0]) + 1 :]
+        if cursor is not None and _behind_products(rest, waits[0], integers.TRUE) is not None:
+            return _Step((loop,), waits[0], cursor)
+    inner = [s for s in loop.body if isinstance(s, For)]
+    found = [step for step in map(_step, inner) if step is not None]
+    if len(found) != 1 or loop.symbol in found[0].loops[0].extent.walk():
+        return None
+    waits = [s for s in walk(loop.body) if isinstance(s, Await)]
+    if sum(each.barrier == found[0].wait.barrier for each in waits) > 1:
+        return None
+    return replace(found[0], loops=(loop, *found[0].loops))
+
+
+def _cursor(loop: For, wait: Await) -> Cursor | None:
+    """The cursor of a loop's one wait, where the loop moves it on by one of several stages."""
+    moves = (s for s in loop.body if isinstance(s, Advance) and s.by == 1)
+    cursor = next((each.cursor for each in moves if each.cursor.stage == wait.stage), None)
+    alone = sum(isinstance(s, Await) for s in walk(loop.body)) == 1
+    if cursor is None or not alone or cursor.stages == 1 or wait.parity != cursor.phase:
+        return None
+    return cursor
+
+
+def _behind_products(statements: Sequence[Statement], wait: Await, when: Expr) -> Statements | None:
+    """The statements with a wait behind the last products that they ask for, and await."""
+    place = max((n for n, s in enumerate(statements) if _commits(s)), default=None)
+    if place is None:
+        return None
+    last, behind = statements[place], tuple(statements[place + 1 :])
+    if isinstance(last, CommitProducts):
+        if not any(isinstance(s, AwaitProducts) and s.pending == 0 for s in behind):
+            return None
+        return (*statements[: place + 1], If(when, (wait,), uniform=True), *behind)
+    if not isinstance(last, For):
+        return None
+    inner = _behind_products(last.body, wait, integers.conjunction(_is_last(last), when))
+    return None if inner is None else (*statements[:place], replace(last, body=inner), *behind)
+
+
+def _commits(statement: Statement) -> bool:
+    return any(isinstance(each, CommitProducts) for each in walk((statement,)))
+
+
+def _is_last(loop: For) -> Expr:
+    """Whether it is a loop's last iteration."""
+    after = integers.add(loop.symbol, 1)
+    return Apply("eq", (after, loop.extent), DataType.Bool)
