@@ -97,18 +97,18 @@ def _under(body: tuple[Statement, ...], condition: Expr) -> tuple[Statement, ...
     own = {s.buffer for s in walk(body) if isinstance(s, Declare)}
     inner = {s.symbol for s in walk(body) if isinstance(s, For)}
     if inner.intersection(condition.walk()) or not all(
-        _ends_inside(statement, condition, own) for statement in body
+        ends_inside(statement, condition, own) for statement in body
     ):
         return body
     return (If(condition, without(body, frozenset((condition,)))),)
 
 
-def _ends_inside(statement: Statement, condition: Expr, own: set[Buffer]) -> bool:
+def ends_inside(statement: Statement, condition: Expr, own: set[Buffer]) -> bool:
     """Whether nobody sees that the statement did not run where the condition does not hold."""
     if isinstance(statement, If) and condition in integers.conjuncts(statement.condition):
         return True
     if isinstance(statement, For | If):
-        return all(_ends_inside(inner, condition, own) for inner in children(statement))
+        return all(ends_inside(inner, condition, own) for inner in children(statement))
     if isinstance(statement, Declare | Let):
         return True
     targets = written(statement)
