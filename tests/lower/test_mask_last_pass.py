@@ -47,7 +47,7 @@ def inside(end: int = LENGTH) -> Expr:
 
 
 def local(name: str) -> Buffer:
-    return Buffer(name, DataType.Float, Const(5), MemoryType.local)
+    return Buffer(name, DataType.Float, MemoryType.local, Const(5))
 
 
 SUM, OWN = local("sum"), local("own")

@@ -45,7 +45,8 @@ def ask_once(kernel: Kernel) -> Kernel:
             return (replace(statement, body=tuple(body)),)
         return (statement,)
 
-    return replace(kernel, body=rewritten(kernel.body, of_turns))
+    body = rewritten(kernel.body, of_turns)
+    return kernel if body == kernel.body else replace(kernel, body=body)
 
 
 def _under(loop: Statement, row: Symbol) -> Statement:
