@@ -4,6 +4,7 @@ python -m bench.random_products --seed 7 --count 100          # what the model c
 python -m bench.random_products --seed 7 --count 30 --all 12  # and its next candidates: regret
 python -m bench.random_products --seed 7 --odd                # any sizes, batches, results in float
 python -m bench.random_products --seed 7 --dtype float        # which threads multiply, exactly
+python -m bench.random_products --count 0 --fixed             # sizes that everybody measures
 
 Kernels are compiled in as many processes as there are cores, then each result is held against sums
 in float, and all contenders of a size are timed in turn, the L2 flushed before each. A ratio is
@@ -61,6 +62,15 @@ LEAST, MOST, DEEPEST = 64, 8192, 16384
 """Sizes of m and n, and the largest k, that are drawn, evenly by their logarithm."""
 
 SHORT = ("bfloat16", "half")
+
+LAYOUTS = ("kk", "kn", "mk", "mn")
+CUBES = ("2048x2048x2048", "4096x4096x4096", "8192x8192x8192")
+FIXED = (
+    *(f"{cube}:{layout}" for cube in CUBES for layout in LAYOUTS),
+    *("4096x14336x4096", "8192x28672x8192", "16384x1024x4096"),
+    *("64x1024x1024x128:kn", "64x1024x128x1024:kn", "256x512x64x512:kn", "8x4096x4096x4096:kn"),
+)
+"""Sizes of products that are not drawn: cubes in all layouts, those of layers, and batches."""
 
 ODD_LEAST = 256
 LARGEST_WORK, LARGEST_ELEMENTS = 2.0**40, 2**28
@@ -228,6 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--sizes", nargs="*", default=[], help="MxNxK:LAYOUT more, such as 8x8x8:mn"
     )
+    parser.add_argument("--fixed", action="store_true", help="sizes of cubes, layers and batches")
     parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
     parser.add_argument("--seconds", type=float, default=math.inf, help="begin no case after that")
     parser.add_argument("--rep-ms", type=float, default=20.0, help="of each contender of a case")
@@ -239,7 +250,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.monotonic()
     dtypes = SHORT if given.dtype is None else (given.dtype,)
     draw = drawn_odd if given.odd else partial(drawn, dtypes=dtypes)
-    cases = [*(said(text, dtypes[0]) for text in given.sizes), *draw(given.seed, given.count)]
+    sizes = [*given.sizes, *(FIXED if given.fixed else ())]
+    cases = [*(said(text, dtypes[0]) for text in sizes), *draw(given.seed, given.count)]
     target = given.compile_only or _target()
     clusters = [tuple(map(int, each.split("x"))) for each in given.clusters]
     asked = (given.all, target, given.kinds, tuple(given.without), clusters)

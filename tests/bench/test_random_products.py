@@ -69,6 +69,9 @@ def test_products_of_floats_are_drawn_and_compiled_too(tmp_path: Path) -> None:
 
 def test_a_size_that_is_said() -> None:
     assert bench.said("88x1720x13280:mn") == Case(m=88, n=1720, k=13280, a_fast="m", b_fast="n")
+    assert bench.said("64x88x24x136") == Case(batch=64, m=88, n=24, k=136)
+    cubes = [c for c in map(bench.said, bench.FIXED) if not c.batch and c.m == c.n == c.k]
+    assert len({(c.m, c.a_fast, c.b_fast) for c in cubes}) == len(cubes) == 12
 
 
 def row(contender: str, us: float, cublas: float, **more: Any) -> dict[str, Any]:
