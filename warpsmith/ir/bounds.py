@@ -6,7 +6,7 @@ import math
 
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 
-LOOKUPS = ("group", "group_row", "group_end")
+LOOKUPS = ("group", "group_row", "group_end", "group_parts")
 """What memory says of parts of a grouped product's rows (`ir/groups.py`)."""
 
 

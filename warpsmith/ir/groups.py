@@ -48,6 +48,10 @@ class Groups:
         group = self.of_part(part, size)
         return Apply("group_end", (*self._known(), group), DataType.Index)
 
+    def parts(self, size: Expr) -> Expr:
+        """How many parts have rows: as many as `parts_of`, or fewer."""
+        return Apply("group_parts", (*self._known(), size), DataType.Index)
+
     def _known(self) -> tuple[Expr, ...]:
         name, stride = self.ends
         return (Address(name), stride, self.count, self.rows)
@@ -58,6 +62,12 @@ def groups_of(ends: TensorView, count: Expr, rows: Expr) -> Groups:
     packed = ends.contiguity[0]
     stride = integers.ONE if packed else Symbol(f"{ends.name}_stride0", low=0)
     return Groups((ends.name, stride), count, rows)
+
+
+def most_parts(expr: Apply) -> Expr:
+    """As many parts as a call of `Groups.parts` may count."""
+    _, _, count, rows, size = expr.args
+    return parts_of(rows, size, count)
 
 
 def looks_up(expr: Expr) -> bool:

@@ -9,7 +9,7 @@ from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType, Split
 from warpsmith.ir.exprs import Scan
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation
 
@@ -24,10 +24,12 @@ class Dealt:
     Attributes:
         count: how many numbers there are.
         blocks: iterations of the loop over blocks.
+        whole: the loop that was split.
     """
 
     count: Expr
     blocks: Expr
+    whole: Group
 
     def places(self, tile: Expr) -> tuple[Expr, Expr]:
         """The indices of the loops `[turn, block]` for a number."""
@@ -69,4 +71,4 @@ def dealt_by(
     if len(found) > 1:
         raise refused("tensors have different loops there")
     ((whole, _, block),) = found
-    return Dealt(domains.extent(whole), domains.extent(block))
+    return Dealt(domains.extent(whole), domains.extent(block), whole)

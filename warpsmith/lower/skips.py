@@ -16,6 +16,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.groups import looks_up
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
@@ -48,7 +49,13 @@ class Skips:
         new = self._bounds(loops) & self._wholes - self._bounds(loops[:-1])
         derivation = Derivation(self._buffers.domains, known)
         inside = (derivation.worth(whole) for whole in sorted(new))
-        return integers.conjunction(*(substitute(each, self._first) for each in inside))
+        found = integers.conjunction(*(substitute(each, self._first) for each in inside))
+        stream = self._buffers.threads.stream
+        if stream is None or not looks_up(stream.count):
+            return found
+        below = integers.less(stream.tile, self._buffers.domains.extent(stream.whole))
+        asked = (c for c in integers.conjuncts(found) if not looks_up(c) and c != below)
+        return integers.conjunction(*asked)  # it counts no tiles without rows
 
     def _agreed(self, channels: Channels, operations: list[Operation]) -> frozenset[Group]:
         found: frozenset[Group] | None = None

@@ -8,9 +8,10 @@ from itertools import pairwise
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain, ParallelType
+from warpsmith.ir.domains import IterDomain, Merge, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.groups import groups_of
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.rounds import last_parts
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import Operation
@@ -18,8 +19,10 @@ from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.reductions import Sharing
 from warpsmith.lower.dealt import Dealt, dealt_by
 
-PARTS, ROUNDS = Symbol("last_parts", low=1), Symbol("whole_rounds", low=0)
-"""Parts that each tile of the last round has, and rounds of whole tiles before it."""
+TILES, PARTS, ROUNDS = (
+    Symbol(name, low=low) for name, low in (("tiles", 0), ("last_parts", 1), ("whole_rounds", 0))
+)
+"""How many there are, parts that each of the last round has, and rounds of whole ones before it."""
 
 TILE, FIRST, STEPS, STRIDE = (
     Symbol(name, low=0) for name in ("tile", "tile_part", "tile_steps", "tile_parts")
@@ -43,10 +46,11 @@ class StreamK(Dealt):
     steps: Expr
 
     def decided(self) -> tuple[Statement, ...]:
-        """What sizes alone decide, named before all roles."""
+        """What sizes decide, and rows of groups, named before all roles."""
         return (
-            Let(ROUNDS, integers.floordiv(self.count, self.blocks)),
-            Let(PARTS, last_parts(self.count, self.blocks, self.steps)),
+            Let(TILES, self.count),
+            Let(ROUNDS, integers.floordiv(TILES, self.blocks)),
+            Let(PARTS, last_parts(TILES, self.blocks, self.steps)),
         )
 
     def over(self, turn: Symbol, block: Expr, body: Sequence[Statement]) -> Statement:
@@ -64,7 +68,7 @@ class StreamK(Dealt):
             Let(STRIDE, _where(last, PARTS, integers.ONE)),
         )
         assert turn.extent is not None
-        inside = If(integers.less(TILE, self.count), tuple(body), uniform=True)
+        inside = If(integers.less(TILE, TILES), tuple(body), uniform=True)
         return For(turn, turn.extent, (*lets, inside), unroll=False)
 
     @property
@@ -112,7 +116,23 @@ def stream_k(operations: Sequence[Operation], domains: DomainMap) -> StreamK | N
                 found.add(domains.group(steps))
     if len(found) != 1:
         raise _refused(f"{len(found)} loops follow one that is bound to part, and one has steps")
-    return StreamK(dealt.count, dealt.blocks, domains.extent(found.pop()))
+    count = with_rows(domains, dealt.whole)
+    return StreamK(count, dealt.blocks, dealt.whole, domains.extent(found.pop()))
+
+
+def with_rows(domains: DomainMap, loop: Group) -> Expr:
+    """Iterations of a loop over tiles without those of parts that have no rows of a group, where
+    these are the last ones.
+    """
+    for made in domains.touching(loop):
+        whole, outer, inner = domains.sides(made)
+        if isinstance(made, Merge) and whole == loop and made.band == 1:
+            return integers.mul(with_rows(domains, outer), domains.extent(inner))
+        chosen = domains.chosen_for(made)
+        if chosen is not None and outer == loop:
+            groups = groups_of(chosen[1], domains.extent(chosen[0]), domains.extent(whole))
+            return groups.parts(domains.extent(inner))
+    return domains.extent(loop)
 
 
 def _loops(operation: Operation) -> list[IterDomain]:

@@ -93,7 +93,7 @@ def handed_out(
     if not roles or NAME in roles:
         raise _refused(f"no role may be called `{NAME}`" if roles else "the kernel has no roles")
     dealt = dealt_by(operations, buffers.domains, ParallelType.dynamic, (), _refused)
-    return HandedOut(dealt.count, dealt.blocks)
+    return HandedOut(dealt.count, dealt.blocks, dealt.whole)
 
 
 def _is_dynamic(operation: Operation) -> bool:

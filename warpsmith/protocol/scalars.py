@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from warpsmith.ir.groups import most_parts
 from warpsmith.ir.scalar import OPERATIONS, Apply, Const, Expr, Symbol
 from warpsmith.kernel.rings import Cursor
 from warpsmith.protocol.ranges import ANY, RANGES, Range
@@ -178,6 +179,8 @@ class Scope:
     def _apply(self, expr: Apply, first: bool) -> Scalar:
         if expr.op == "logical_and":
             return self._both(expr, first)
+        if expr.op == "group_parts":  # what all agents are told alike: the most is one of them
+            return self.scalar(most_parts(expr), first=first)
         if expr.op not in _OPERATIONS:
             raise UnknownError(repr(expr))
         operation = _OPERATIONS[expr.op]

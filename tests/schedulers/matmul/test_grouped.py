@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,73 @@ def test_blocks_go_round_the_tiles_of_all_groups(
     ends = np.array([0, 1, 20, 20, 90, 95], np.int32)
     y = held(lambda x, w, ends: ops.grouped_matmul(x, w, ends), "matmul", x, w, ends)
     np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
+def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+    """Tiles of 64 x 64, the last of which are in parts of k."""
+    chosen = heuristic.choose
+    usual = {"tile": (64, 64, 64), "chunk": 32, "store_stages": 2, "stages": 3, "lines": 1}
+    usual |= {"stream": True, "splits": 1, "once": False} | given
+    monkeypatch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **usual))
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("blocks", "cluster", "k"),
+    [
+        (5, (1, 1), 200),  # two rounds of 13 tiles, and 3 tiles
+        (7, (1, 1), 136),  # one round, and one part of each of the others
+        (3, (1, 1), 64),  # one step of k
+        (26, (1, 1), 136),  # two parts of all tiles
+        (8, (1, 2), 136),
+        (6, (2, 1), 264),  # rows of two tiles, the second one without any, too
+    ],
+)
+def test_the_last_tiles_are_in_parts_of_k(
+    blocks: int, cluster: tuple[int, int], k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How many tiles there are memory says, and so how many parts."""
+    force(monkeypatch, blocks=blocks, cluster=cluster)
+    x, w = drawn(200, k, 136, 6, BFLOAT16)
+    ends = np.array([0, 1, 20, 20, 190, 195], np.int32)
+    y = held(lambda x, w, ends: ops.grouped_matmul(x, w, ends), "matmul", x, w, ends)
+    np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
+
+
+def test_groups_are_looked_up_while_products_are_on_their_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before, for a microsecond of each tile tensor cores had nothing to do: 16 x 4096 rows took
+    5448 us, and 5144 where nothing of a tile's rows is asked to know that there is one.
+    """
+    force(monkeypatch, blocks=4, cluster=(1, 1))
+    x, w = drawn(200, 136, 72, 6, BFLOAT16)
+    text = str(grouped.lower(x, w, np.zeros(6, np.int32)).compile().asm["kernel"])
+    compute = text[text.index("agent compute") :]
+    places = [compute.index(each) for each in ("commit products", "group_row(", "products but 0")]
+    assert places == sorted(places)
+    assert compute.count("group_row(") == 1
+
+
+def test_a_warp_and_a_thread_find_the_same_group_whatever_memory_says() -> None:
+    """One thread loads, and warps multiply: one hangs for the other if they do not agree."""
+    x, w = drawn(70, 64, 32, 5, BFLOAT16)
+    ends = np.array([60, 10, 65, 30, 5], np.int32)
+    report = grouped.lower(x, w, ends).compile().verify(schedules=2)
+    found = {finding.kind for each in report.reports for finding in each.findings}
+    assert found == {"race", "wrong-output"}  # rows of two groups
+
+
+def test_pairs_of_blocks_share_rows_and_the_last_tiles() -> None:
+    """16 x 4096 rows of an H100 take 8345 us in tiles of 128 x 256, and 6339 of pairs along n."""
+    x = np.lib.stride_tricks.as_strided(np.zeros(1, BFLOAT16), (16384, 7168), (2 * 7168, 2))
+    w = np.broadcast_to(np.zeros(1, BFLOAT16), (16, 4096, 7168))
+    w = np.lib.stride_tricks.as_strided(w, w.shape, (2 * 4096 * 7168, 2 * 7168, 2))
+    with FusionDefinition() as fd:
+        given = [fd.from_pytorch(array) for array in (x, w, np.zeros(16, np.int32))]
+        fd.add_output(fd.ops.grouped_matmul(*given))
+    params = fd.sched.compute_matmul_heuristics([x, w, np.zeros(16, np.int32)])
+    assert (params.tile[:2], params.cluster, params.stream) == ((128, 256), (1, 2), True)
 
 
 def test_parts_without_rows_have_the_last_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

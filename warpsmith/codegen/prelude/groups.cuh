@@ -5,7 +5,7 @@
 template <typename I, typename T>
 __device__ __forceinline__ I ws_group_end(const T* ends, I stride, I count, I rows, I group) {
     if (group >= count) return rows;
-    long long end = ends[group * stride];
+    const decltype(T() + I()) end = ends[group * stride];
     return end < 0 ? 0 : end > rows ? rows : (I)end;
 }
 
@@ -46,14 +46,37 @@ __device__ __forceinline__ I ws_group_row(
     return rows;
 }
 
-// The group that has a row, the first that ends behind it: the last where no other does.
+// How many parts all groups have. A whole warp counts those of 32 groups at a time.
+template <typename I, typename T>
+__device__ __forceinline__ I ws_group_parts(const T* ends, I stride, I count, I rows, I size) {
+    unsigned lane;
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+    I parts = 0;
+    for (I group = (I)lane; group <= count; group += 32) {
+        const I begin = group ? ws_group_end(ends, stride, count, rows, group - 1) : 0;
+        const I end = ws_group_end(ends, stride, count, rows, group);
+        parts += end > begin ? (end - begin + size - 1) / size : 0;
+    }
+    for (unsigned by = 16; by; by /= 2) parts += __shfl_xor_sync(0xffffffff, parts, by);
+    return parts;
+}
+
+// The group that has a row, the first that ends behind it: the last where no other does. A warp looks
+// at 32 of them at a time, and finds what a thread does, whatever memory says.
 template <typename I, typename T>
 __device__ __forceinline__ I ws_group(const T* ends, I stride, I count, I rows, I row) {
-    I low = 0, high = count;
-    while (low < high) {
-        const I middle = (low + high) / 2;
-        if (row < ws_group_end(ends, stride, count, rows, middle)) high = middle;
-        else low = middle + 1;
+    I group = 0;
+    if (__activemask() != 0xffffffff) {
+#pragma unroll 4
+        while (group < count && ws_group_end(ends, stride, count, rows, group) <= row) group++;
+        return group;
     }
-    return low;
+    for (; group < count; group += 32) {
+        unsigned lane;
+        asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+        const I end = ws_group_end(ends, stride, count, rows, group + (I)lane);
+        const unsigned behind = __ballot_sync(0xffffffff, row < end);
+        if (behind) return min(group + (I)__ffs(behind) - 1, count);
+    }
+    return count;
 }

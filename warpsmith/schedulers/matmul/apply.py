@@ -134,18 +134,27 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
     block has one, and then each has one for its next group.
     """
     rows, columns, _ = params.tile
+    down, across = params.cluster
     split(output, -1, columns)
-    (split_by_group if by_group else split)(output, -3, rows)
-    clustered = params.cluster != (1, 1)
+    if by_group:  # blocks of a cluster have rows of one group
+        split_by_group(output, -3, rows * down)
+    else:
+        split(output, -3, rows)
+    clustered = down * across > 1
     if clustered:
-        split(output, -2, params.cluster[1])
-        split(output, -5, params.cluster[0])  # tiles, of a cluster, rows, tiles, of one, columns
+        split(output, -2, across)
+        if by_group:
+            split(output, -4, rows)
+        else:
+            split(output, -5, down)  # tiles, of a cluster, rows, tiles, of one, columns
         reorder(output, {-3: -5, -2: -3})
         merge(output, -4)  # tiles, tiles, of a cluster, rows, columns
     else:
         reorder(output, {-3: -2})
     inside = 2 + clustered
-    if by_group:  # parts without rows are the last ones: among others some blocks would have more
+    if by_group and params.stream:
+        pass  # tiles of a part of rows follow each other, so the last numbers are without rows
+    elif by_group:  # parts without rows are the last ones: among others some blocks would have more
         order_tiles(output, -inside - 2, TileOrder("columns", params.group))
     elif params.ping_pong or params.stream:
         order_tiles(output, -inside - 2, TileOrder("rows", params.group))

@@ -19,6 +19,7 @@ from warpsmith.schedulers.matmul.candidates import (
     candidates,
     columns_together,
     few_columns,
+    with_last_parts,
     with_parts,
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
@@ -125,8 +126,8 @@ class Work:
             edges.append((edge if across else ways.depth) * size)
             touched.append(rows_cost(edges[-1], line))
         spare: Count = 0
-        if self.groups is not None:  # the last tile of each group has half of its rows
-            spare = (self.groups + 1) * ways.rows // 2
+        if self.groups is not None:  # the last tiles of each group have half of their rows
+            spare = (self.groups + 1) * ways.rows * ways.down // 2
         chunk = np.maximum(ways.chunk, 1)
         lines = sum((np.maximum(size, L2_LINE // chunk) for size in self.moved.planes), 0 * chunk)
         epilogue = (self.operations, lines * (ways.chunk > 0), self.moved.by_threads)
@@ -186,9 +187,10 @@ class Work:
             odd=self.odd,
         )
         if grouped:  # the others were never the fastest: docs/lessons/groups.md
-            alone = (found.down * found.across == 1) & (found.groups <= 2) & (found.ping_pong == 0)
-            found = found.at(alone & (found.passes == 1))
-            return replace(found, group=columns_together(self.n, found.columns))
+            pairs = (found.down * found.across <= 2) & (found.groups <= 2) & (found.ping_pong == 0)
+            found = found.at(pairs & (found.passes == 1))
+            beside = columns_together(self.n, found.columns * found.across)
+            return with_last_parts(replace(found, group=beside), self.n)
         if self.scales:
             return replace(found, fours=self.fours)
         if self.prologue is not None or self.products > 1:

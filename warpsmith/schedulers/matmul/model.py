@@ -248,12 +248,21 @@ def predicted_us(
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
     of_part = np.ceil(np.ceil(k / depth) / parts)
     steps = np.ceil(of_part / splits) * ways.lines
+
+    def last_round(rest: Numbers) -> Times:
+        among = np.minimum(blocks // np.maximum(rest, 1), np.minimum(steps, MOST_PARTS))
+        shared = np.where(ways.stream, np.maximum(among, 1), 1)  # as `last_parts`
+        last = np.ceil(steps / shared) * _together(step + (each * rest * shared) ** AT_ONCE)
+        return np.asarray(last + (shared > 1) * (LAST_US + shared * summed / SUMS_READ_RATE))
+
     whole, rest = np.divmod(np.where(ways.stream, tiles, places), blocks)
-    among = np.minimum(blocks // np.maximum(rest, 1), np.minimum(steps, MOST_PARTS))
-    shared = np.where(ways.stream, np.maximum(among, 1), 1)  # as `last_parts`
-    main = steps * _together(step + (each * blocks) ** AT_ONCE)
-    last = np.ceil(steps / shared) * _together(step + (each * rest * shared) ** AT_ONCE)
-    last = last + (shared > 1) * (LAST_US + shared * summed / SUMS_READ_RATE)
+    main, last = steps * _together(step + (each * blocks) ** AT_ONCE), last_round(rest)
+    if groups > 1:  # memory says how many tiles the last round has: any number
+        known, shares = tiles <= blocks, range(1, 16, 2)
+        usual = sum(last_round(blocks * share // 16) for share in shares) / len(shares)
+        last = np.where(known, last, usual)
+        whole = np.where(known, whole, tiles / blocks - 0.5)
+        rest = np.where(known, rest, blocks)
     rounds = whole + (rest > 0)
     main = np.where(whole, main, last)
     stores = (rounds - 1) * leaves + main + behind
