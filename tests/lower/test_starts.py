@@ -1,9 +1,11 @@
 """What a product's kernel does before its agents part: maps, barriers, and the cluster's start."""
 
+import pytest
+
 from tests.support.lowered_products import kernels
 from warpsmith.ir import integers
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.clusters import AnnounceStart, AwaitStart
+from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.nodes import For, If
 from warpsmith.kernel.rings import ELECTED, Advance, Await, InitBarriers
 from warpsmith.kernel.tiles import PrefetchMap
@@ -33,3 +35,11 @@ def test_blocks_of_a_cluster_do_not_meet_at_their_end() -> None:
     assert isinstance(last, For)
     assert last.extent == integers.index(kernel.pipelines[0].stages)
     assert [type(s) for s in last.body] == [Await, Advance]
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_blocks_with_parts_of_k_meet_at_their_end_if_of_several_tiles(once: bool) -> None:
+    """Of one each of them has what all others send, and then nobody reaches it any more."""
+    given = {"tile": (64, 64, 64), "splits": 2, "once": once, "blocks": 132, "group": 1}
+    body = kernels(**given)["lower_pipelines"].body
+    assert isinstance(body[-1], Branch if once else SynchronizeCluster)

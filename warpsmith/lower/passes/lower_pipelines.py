@@ -44,7 +44,8 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
 
     Where blocks of a cluster fill stages for each other, all of them have started before they do. A
     role whose copies go to other blocks ends when these have released the stages; without roles,
-    and where threads send something, blocks meet before any ends, and `order` says where else.
+    and where threads send to one place again, blocks meet before any ends, and `order` says where
+    else.
 
     After::
 
@@ -82,7 +83,7 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
             InitBarriers(counts),
             *((AnnounceStart(), AwaitStart()) if branches else (ready,)),
         ]
-        if not branches or any(p.by is By.SENDS for p, _ in found):
+        if not branches or any(p.by is By.SENDS and p.empty is not None for p, _ in found):
             body.append(SynchronizeCluster("no block is reached any more"))
     elif counts:
         start += [InitBarriers(counts), Synchronize("barriers are ready")]
