@@ -56,7 +56,7 @@ def parts_of(fusion: Program) -> dict[str, str]:
 
 
 def strides_of_parts(fusion: Program, values: Mapping[str, int]) -> dict[str, int]:
-    """By symbol, the strides of results that are parts of inputs; 1 where a dimension has 1 element,
+    """By symbol, the strides of results that are parts of inputs; 1 where a dimension has one,
     since a size or a stride of 0 tells a tensor without elements.
     """
     parts = ((o.value, o.alias_of) for o in fusion.outputs if o.place is not None)
