@@ -17,6 +17,7 @@ from warpsmith.torch_backend.graph import compile_graph
 from warpsmith.torch_backend.joint import partition
 from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.report import Record, parameters_of, remember
+from warpsmith.torch_backend.sorts import sort_in_few_bits
 from warpsmith.torch_backend.source import Boxed
 from warpsmith.torch_backend.writes import write_in_place
 
@@ -65,6 +66,7 @@ def _compiled(
         knobs = knobs.replace(device="reference")
     fold_constants(module)
     write_in_place(module.graph)
+    sort_in_few_bits(module.graph)
     made = compile_graph(
         module,
         knobs,
