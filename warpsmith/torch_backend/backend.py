@@ -14,6 +14,7 @@ from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.graph import compile_graph
+from warpsmith.torch_backend.joins import stack_parts
 from warpsmith.torch_backend.joint import partition
 from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.report import Record, parameters_of, remember
@@ -67,6 +68,7 @@ def _compiled(
     fold_constants(module)
     write_in_place(module.graph)
     sort_in_few_bits(module.graph)
+    stack_parts(module.graph)
     made = compile_graph(
         module,
         knobs,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
+from torch._guards import detect_fake_mode
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
@@ -12,5 +14,7 @@ def call(graph: Graph, function: Any, *args: Any, **kwargs: Any) -> Node:
     """A call where the graph inserts nodes, with what torch says of its result."""
     node = graph.call_function(function, args, kwargs)
     known, named = map_arg((node.args, node.kwargs), lambda each: each.meta["val"])
-    node.meta["val"] = function(*known, **named)
+    mode = detect_fake_mode([each.meta["val"] for each in graph.find_nodes(op="placeholder")])
+    with mode or nullcontext():
+        node.meta["val"] = function(*known, **named)
     return node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from functools import partial
 from itertools import accumulate
 from math import prod
@@ -11,15 +11,14 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from warpsmith.torch_backend.aten import READS, TABLE, VIEWS, name_of
+from warpsmith.torch_backend.aten import TABLE, name_of
 from warpsmith.torch_backend.changes import call
 from warpsmith.torch_backend.definition import tensors_of
-from warpsmith.torch_backend.regions import PRODUCTS, first_of
+from warpsmith.torch_backend.fused import CHEAP, is_fused, views_of
+from warpsmith.torch_backend.regions import first_of
 from warpsmith.torch_backend.sizes import hint_of, is_number
 
 aten = torch.ops.aten
-
-_CHEAP = frozenset({"add.Tensor", "div.Tensor", "mul.Tensor", "sub.Tensor", "where.self"})
 
 _SMALLER = 16
 """How much less than a result an operand must be to count for nothing."""
@@ -43,7 +42,7 @@ def let_compute_again(graph: Graph, results: int) -> None:
     (output,) = graph.find_nodes(op="output")
     forward = _needed(output.args[0][:results])
     for node in [node for node in graph.nodes if node in forward and _follows(node)]:
-        if all(_is_fused(user) for each in (node, *_views(node)) for user in each.users):
+        if all(is_fused(user) for each in (node, *views_of(node)) for user in each.users):
             for part in _parts(graph, node):
                 _read_apart(graph, part)
 
@@ -62,7 +61,7 @@ def _needed(results: Iterable[object]) -> Set[Node]:
 
 def _follows(node: Node) -> bool:
     """Whether a node is computed of a whole result of torch's, and of little beside that."""
-    if name_of(node.target) not in _CHEAP:
+    if name_of(node.target) not in CHEAP:
         return False
     large = [each for each in node.all_input_nodes if not _is_little(each, node)]
     if len(large) != 1 or _bytes(large[0]) != _bytes(node):
@@ -79,20 +78,6 @@ def _bytes(node: Node) -> int:
     return sum(prod(map(hint_of, t.shape)) * t.dtype.itemsize for t in tensors_of(node))
 
 
-def _views(node: Node) -> Iterator[Node]:
-    """Views of a node, and views of those."""
-    for user in node.users:
-        if name_of(first_of(user).target) in (*VIEWS, *READS):
-            yield user
-            yield from _views(user)
-
-
-def _is_fused(node: Node) -> bool:
-    """Whether kernels compute a node beside others: not a product, and not torch."""
-    name = name_of(first_of(node).target)
-    return name in TABLE and name not in PRODUCTS
-
-
 def _parts(graph: Graph, node: Node) -> Sequence[Node]:
     """A node, or in its place the parts of it where a split is all that reads it."""
     split, *others = node.users
@@ -107,7 +92,7 @@ def _parts(graph: Graph, node: Node) -> Sequence[Node]:
 
     def sliced(operand: Node, begin: int, end: int) -> Node:
         shape = operand.meta["val"].shape
-        if len(shape) < -axis or shape[axis] == 1:
+        if len(shape) < -axis or (is_number(shape[axis]) and shape[axis] == 1):
             return operand
         return call(graph, aten.slice.Tensor, operand, axis, begin, end)
 

@@ -22,7 +22,8 @@ THREADS = 128
 """Of a block, at most."""
 
 WIDEST, NARROWEST = 32, 8
-"""Threads side by side: at most, and at least where there is as much for them."""
+"""Threads side by side: at most where there are rows for others, and at least where there is as
+much for them."""
 
 MOST_ROWS = 4
 """Of a thread: two inputs, and what rows share, take some hundred registers then."""
@@ -40,15 +41,18 @@ def repeated(
         run: what vectors walk; rows are along what lies outside of it.
         vector: elements of an access.
     """
-    if vector == 1 or first_of_rows(domains, caches, run) == run.start:
+    first = run.start if vector == 1 else first_of_rows(domains, caches, run)
+    if first == run.start:
         return None
     vectors = -(-problem.size(run.extent) // vector)
-    outside = (problem.size(domains.extent_of(axis)) for axis in run.axes[: run.start])
+    outside = [problem.size(domains.extent_of(axis)) for axis in run.axes[: run.start]]
     blocks = math.prod(outside) * vectors / THREADS
-    rows = MOST_ROWS
+    there = math.prod(outside[first:])
+    rows = min(MOST_ROWS, power_of_two_above(there))
     while rows > 1 and blocks < rows * BLOCKS_PER_SM * problem.target.sm_count:
         rows //= 2
-    return (_width(vectors), rows) if rows > 1 else None
+    down = power_of_two_above(-(-there // rows))
+    return (_width(vectors, max(WIDEST, THREADS // down)), rows) if rows > 1 else None
 
 
 def first_of_rows(domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun) -> int:
@@ -72,9 +76,9 @@ def _groups(domains: DomainMap, axes: tuple[IterDomain, ...]) -> frozenset[Group
     return frozenset(domains.group(axis) for axis in axes if not axis.is_broadcast)
 
 
-def _width(vectors: int) -> int:
+def _width(vectors: int, most: int) -> int:
     """Threads side by side: as many as divide the vectors, or a power of two."""
-    most = min(WIDEST, power_of_two_above(vectors))
+    most = min(most, power_of_two_above(vectors))
     exact = (n for n in range(min(NARROWEST, most), most + 1) if vectors % n == 0)
     return max(exact, default=most)
 
