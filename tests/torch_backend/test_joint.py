@@ -94,6 +94,20 @@ def test_a_falling_sort_of_an_order_is_not_its_inverse() -> None:
     torch.testing.assert_close(found, gradients(back_to_front, x, keys)[0])
 
 
+def shared(x: Tensor, keys: Tensor) -> Tensor:
+    """Two rows of an order for each row, as many as there are."""
+    return x.view(-1, 3)[torch.sort(torch.cat([keys, -keys]))[1] // 2].exp()
+
+
+@pytest.mark.parametrize("program", [in_order, shared])
+def test_an_order_of_any_length_is_read_back(program: Callable[..., Tensor]) -> None:
+    fast = torch.compile(program, backend=backend, dynamic=True)
+    for length in (8, 12):
+        x, keys = torch.randn(length, 3), torch.randint(0, 9, (length,))
+        found, _ = gradients(fast, x, keys)
+        torch.testing.assert_close(found, gradients(program, x, keys)[0])
+
+
 @pytest.mark.parametrize("program", [chosen, of_more_words, by_columns])
 def test_rows_that_are_read_more_than_once_are_added_up(program: Callable[..., Tensor]) -> None:
     x, keys = torch.randn(8, 3), torch.tensor([3, 1, 4, 1, 5, 5, 2, 6])

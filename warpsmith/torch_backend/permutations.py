@@ -11,6 +11,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from warpsmith.torch_backend.changes import call
+from warpsmith.torch_backend.sizes import is_number
 
 aten = torch.ops.aten
 
@@ -46,7 +47,9 @@ def read_gradients(graph: Graph) -> None:
         with graph.inserting_before(node):
             found = call(graph, aten.index.Tensor, values, [inverse])
             if each > 1:
-                found = call(graph, aten.view.default, found, [rows, each, *rest])
+                beyond = [_size(graph, values, k + 1) for k in range(len(rest))]
+                apart = [_size(graph, base, 0), each, *beyond]
+                found = call(graph, aten.view.default, found, apart)
                 found = call(graph, aten.sum.dim_IntList, found, [1])
         node.replace_all_uses_with(found)
         graph.erase_node(node)
@@ -128,7 +131,12 @@ def _inverse(graph: Graph, order: Node, before: Node, numbered: Mapping[Node, in
             return node
     with graph.inserting_before(before):
         like = order.meta["val"]
-        count = call(
-            graph, aten.arange.start_step, 0, like.shape[0], dtype=like.dtype, device=like.device
-        )
+        length = _size(graph, order, 0)
+        count = call(graph, aten.arange.start_step, 0, length, dtype=like.dtype, device=like.device)
         return call(graph, aten.index_put.default, count, [order], count)
+
+
+def _size(graph: Graph, node: Node, dim: int) -> Any:
+    """A size, a number or what the graph computes it by."""
+    size = node.meta["val"].shape[dim]
+    return size if is_number(size) else call(graph, aten.sym_size.int, node, dim)
