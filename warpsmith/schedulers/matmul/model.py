@@ -19,20 +19,25 @@ DEPTH_BYTES = 128
 
 SUM_BYTES = 4
 
-# Fitted to 2290 timings of an H200 at sizes drawn at random: docs/lessons/matmul.md.
+# Fitted to 2290 timings of an H200 at sizes drawn at random, but for what power takes and AT_ONCE,
+# which 957 more, of large sizes, too, said: docs/lessons/matmul.md.
 
 TENSOR_SHARE = 1.18
 """Of the rate of tensor cores, what the steps over k would reach if they waited for nothing else:
 clocks rise above the target's where power allows."""
 
+SLOWED, SLOWED_AT_US = 0.55, 300
+"""By how much longer products take where tensor cores are busy for long, as power holds the clock;
+half of that where they multiply for so long."""
+
 FIRST_OPERAND = 24
 """Columns that the first operand of an instruction is as: it is in shared memory, as they are."""
 
-L2_SHARE = 1.43
+L2_SHARE = 1.25
 SM_SHARE = 1.75
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them."""
 
-AT_ONCE = 3
+AT_ONCE = 5
 """How little products, and loads on several ways, hold each other up: with 1 one waits for the
 other, with many only the slowest counts."""
 
@@ -66,10 +71,10 @@ products and loads are less."""
 JUMP_BYTES = 25
 """What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
 
-START_US = 5.26
+START_US = 5.5
 """A launch, and the first loads."""
 
-CLUSTER_US = 0.74
+CLUSTER_US = 0.24
 WIDE_US, WIDE = 0.5, 4
 """How long blocks of a cluster that load for each other wait more, as they start, and for the
 slowest of them; and of a cluster of more than so many, besides."""
@@ -79,8 +84,10 @@ ONCE_TIMES = 1.07
 first to leave the L2, and leaves there what others wrote, of which the memory would get it."""
 
 JOIN_US = 0.46
+END_US = 0.5
 """What blocks of a cluster wait for besides the bytes below, where they have parts of k: for the
-slowest of them, twice."""
+slowest of them, twice; and, if of several tiles, for each other at their end, which fences all
+memory."""
 
 JOIN_RATE = 2.11e4
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
@@ -214,6 +221,9 @@ def predicted_us(
     asked = wide + (0 if prologue else products * FIRST_OPERAND)
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
+    all_terms = batches * products * m * n * k / depth * ways.lines * DEPTH_BYTES
+    busy = all_terms / (TENSOR_SHARE * target.rates.tensor)
+    multiplied = multiplied * (1 + SLOWED * busy / (busy + SLOWED_AT_US))
     of_a, of_b = touched
     read = L2_LINE * (brought / loaders[0] * of_a + held / loaders[1] * of_b)
     step = _disturbed(
@@ -228,6 +238,7 @@ def predicted_us(
     start = START_US + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)
     summed = rows * ways.kept * SUM_BYTES
     joined = (splits > 1) * (JOIN_US + splits * summed / JOIN_RATE)
+    start = start + END_US * ((splits > 1) & (ways.once == 0))
     joined = joined + (parts > 1) * (SUMS_US + parts * summed / SUMS_READ_RATE)
     scattered = SWAPPED_US if ways.swapped else SCATTER_US
     staged, chunk = ways.chunk > 0, np.maximum(ways.chunk, 1)
