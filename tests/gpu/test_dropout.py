@@ -14,18 +14,22 @@ SEED, P = 2**62 + 98765, 0.25
 SHAPES = ((8192, 4096), (1000, 1030), (33, 999), (2, 131072), (3, 40, 512), (5,), (1, 1))
 
 
-def numbers(shape, seed=SEED, offset=0):
-    places = np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
-    return TABLE["philox"].numpy(places, np.int64(seed), np.int64(offset))
+def places(shape):
+    return np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape)
+
+
+def kept(shape, seed=SEED, offset=0):
+    least = np.int64(P * 2**24)
+    return TABLE["kept"].numpy(places(shape), least, np.int64(seed), np.int64(offset))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_dropout_has_the_bits_of_numpy(shape, dtype):
     x = torch.randn(shape, device="cuda").to(dtype)
-    value, kept = warpsmith.fuse(lambda x, s: ops.dropout(x, P, rng_seed=s, rng_offset=3))(x, SEED)
-    wanted = torch.from_numpy(numbers(shape, offset=3) >= P).cuda()
-    assert torch.equal(kept, wanted)
+    value, mask = warpsmith.fuse(lambda x, s: ops.dropout(x, P, rng_seed=s, rng_offset=3))(x, SEED)
+    wanted = torch.from_numpy(kept(shape, offset=3)).cuda()
+    assert torch.equal(mask, wanted)
     scaled = (x.float() * np.float32(1 / (1 - P))).to(dtype)
     assert torch.equal(value, torch.where(wanted, scaled, torch.zeros_like(scaled)))
 
@@ -36,7 +40,8 @@ def test_uniform_numbers_are_those_of_numpy():
         fd.add_output(fd.ops.uniform(0, 1, [1 << 20], rng_seed=seed, rng_offset=1))
         fd.add_output(fd.ops.normal(0, 1, [1 << 20], rng_seed=seed, rng_offset=2))
     uniform, normal = (torch.as_tensor(result) for result in fd.execute([SEED]))
-    assert np.array_equal(uniform.cpu().numpy(), numbers((1 << 20,), offset=1))
+    wanted = TABLE["philox"].numpy(places(1 << 20), np.int64(SEED), np.int64(1))
+    assert np.array_equal(uniform.cpu().numpy(), wanted)
     assert abs(float(normal.mean())) < 0.005
     assert abs(float(normal.std()) - 1) < 0.005
 
@@ -56,7 +61,7 @@ def test_norms_forward_and_backward(shape, dtype, specialize):
     x, residual = (torch.randn(shape, device="cuda").to(dtype) for _ in range(2))
     weight = torch.randn(shape[-1], device="cuda").to(dtype)
     seed = torch.tensor([SEED], device="cuda")
-    mask = torch.from_numpy(numbers(shape) >= P).cuda()
+    mask = torch.from_numpy(kept(shape)).cuda()
     ours = [t.clone().requires_grad_() for t in (x, residual, weight)]
     with warpsmith.knobs.scope(warp_specialize=specialize):
         found = functional.dropout_add_rms_norm(*ours[:2], shape[-1:], ours[2], P, 1e-6, seed=seed)

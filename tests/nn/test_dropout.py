@@ -26,8 +26,8 @@ def _on_numpy() -> Iterator[None]:
 
 def kept(shape: tuple[int, ...], p: float) -> torch.Tensor:
     """Where an element is not dropped."""
-    places = np.arange(np.prod(shape)).reshape(shape)
-    return torch.from_numpy(TABLE["philox"].numpy(places, SEED.numpy(), np.int64(0)) >= p)
+    places, least = np.arange(np.prod(shape)).reshape(shape), np.ceil(p * 2**24)
+    return torch.from_numpy(TABLE["kept"].numpy(places, least, SEED.numpy(), np.int64(0)))
 
 
 def ours(p: float, centered: bool) -> Any:

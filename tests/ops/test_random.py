@@ -12,52 +12,56 @@ from warpsmith.errors import DefinitionError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
-from warpsmith.ops.table.random import philox_words
+from warpsmith.ops.table import TABLE
+from warpsmith.ops.table.random import philox_block
 
 WORD = 2**32 - 1
+PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0]
 
 
-def plain_philox(counter: list[int], key: list[int]) -> list[int]:
-    """Philox4x32-10 in Python's integers."""
+def plain_philox(counter: list[int], key: list[int], rounds: int) -> list[int]:
+    """Philox4x32 in Python's integers."""
     a, b, c, d = counter
     low, high = key
-    for _ in range(10):
+    for _ in range(rounds):
         first, second = 0xD2511F53 * a, 0xCD9E8D57 * c
         a, b, c, d = (second >> 32) ^ b ^ low, second & WORD, (first >> 32) ^ d ^ high, first & WORD
         low, high = (low + 0x9E3779B9) & WORD, (high + 0xBB67AE85) & WORD
     return [a, b, c, d]
 
 
-def signed(low: int, high: int) -> int:
-    value = low | high << 32
-    return value - 2**64 if value >= 2**63 else value
+def block(number: int, seed: int, offset: int, rounds: int) -> list[int]:
+    counter = [v >> 32 * k & WORD for v in (offset, number) for k in (0, 1)]
+    return plain_philox(counter, [seed & WORD, seed >> 32 & WORD], rounds)
 
 
 def number(index: int, seed: int, offset: int) -> float:
     """What `philox` gives for one index."""
-    words = [v >> 32 * k & WORD for v in (offset, index >> 2) for k in (0, 1)]
-    key = [seed & WORD, seed >> 32 & WORD]
-    return (plain_philox(words, key)[index & 3] >> 8) * 2.0**-24
+    return (block(index >> 2, seed, offset, 10)[index & 3] >> 8) * 2.0**-24
+
+
+def own_number(index: int, seed: int, offset: int) -> int:
+    """What `kept` compares: 16 bits of an index's own, and 8 of the one that shares its word."""
+    word = f"{block(index >> 3, seed, offset, 7)[index // 2 % 4]:08x}"
+    halves = word[4:] + word[:4] if index % 2 else word
+    return int(halves, 16) // 256
 
 
 @pytest.mark.parametrize(
-    ("counter", "key", "expected"),
+    ("counter", "key", "rounds", "expected"),
     [
-        ([0, 0, 0, 0], [0, 0], "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-        (
-            [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344],
-            [0xA4093822, 0x299F31D0],
-            "d16cfe09 94fdcceb 5001e420 24126ea1",
-        ),
+        ([0, 0, 0, 0], [0, 0], 10, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ([0, 0, 0, 0], [0, 0], 7, "5f6fb709 0d893f64 4f121f81 4f730a48"),
+        (PI[:4], PI[4:], 10, "d16cfe09 94fdcceb 5001e420 24126ea1"),
+        (PI[:4], PI[4:], 7, "4dfccaba 190a87f0 c47362ba b6b5242a"),
     ],
 )
-def test_known_answers(counter: list[int], key: list[int], expected: str) -> None:
-    """Those that the authors of Philox publish for ten rounds."""
-    assert [f"{word:08x}" for word in plain_philox(counter, key)] == expected.split()
-    index = 4 * (counter[2] | counter[3] << 32) + np.arange(4)
-    seed, offset = np.int64(signed(*key)), np.int64(signed(*counter[:2]))
+def test_known_answers(counter: list[int], key: list[int], rounds: int, expected: str) -> None:
+    """Those that the authors of Philox publish."""
+    assert [f"{word:08x}" for word in plain_philox(counter, key, rounds)] == expected.split()
+    given = (np.uint64(low | high << 32) for low, high in (counter[2:], key, counter[:2]))
     with np.errstate(over="ignore"):
-        words = philox_words(index, seed, offset)
+        words = philox_block(*(np.asarray(value) for value in given), rounds)
     assert [f"{int(word):08x}" for word in words] == expected.split()
 
 
@@ -145,11 +149,43 @@ def test_dropout(p: float) -> None:
 
     with knobs.scope(device="reference"):
         value, kept = dropped(x, 77)
-    numbers = np.array([number(k, 77, 2) for k in range(x.size)]).reshape(x.shape)
-    np.testing.assert_array_equal(kept, numbers >= p)
+    numbers = np.array([own_number(k, 77, 2) for k in range(x.size)]).reshape(x.shape)
+    np.testing.assert_array_equal(kept, numbers >= p * 2**24)
     scale = np.float32(1 / (1 - p)) if p < 1 else np.float32(0)
     with np.errstate(invalid="ignore"):
         np.testing.assert_array_equal(value, np.where(kept, x * scale, np.float32(0)))
+
+
+def test_a_share_is_dropped_to_24_bits_and_neighbours_do_not_agree() -> None:
+    """Where 16 bits are those of the bound, the others decide; two that share a word are apart."""
+    p, places = 0.1, np.arange(1 << 20)
+    upper = round(p * 2**16) << 8
+    kept, above, below = (
+        TABLE["kept"].numpy(places, np.asarray(least), np.asarray(5), np.asarray(1))
+        for least in (math.ceil(p * 2**24), upper, upper - 256)
+    )
+    equal = above != below
+    assert 0 < (kept & equal).sum() < equal.sum() < 40
+    dropped = (~kept).astype(float)
+    assert abs(dropped.mean() - p) < 4 * math.sqrt(p * (1 - p) / places.size)
+    blocks = dropped.reshape(-1, 8)
+    apart = np.corrcoef(blocks, rowvar=False) - np.eye(8)
+    assert np.abs(apart).max() < 4.5 / math.sqrt(len(blocks))
+
+
+def test_a_share_that_a_call_says_drops_the_same() -> None:
+    def dropped(x: Any, p: Any) -> Any:
+        return ops.dropout(x, p, rng_seed=3, rng_offset=0)
+
+    x = np.ones((33, 24), np.float32)
+    for device in ("reference", "sim"):
+        with knobs.scope(device=device):
+            for p in (0.0, 0.3, 1.0):
+                said, literal = (
+                    warpsmith.fuse(dropped)(x, p),
+                    warpsmith.fuse(lambda t, p=p: dropped(t, p))(x),
+                )
+                np.testing.assert_array_equal(said[1], literal[1])
 
 
 def test_refusals() -> None:

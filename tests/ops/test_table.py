@@ -33,7 +33,7 @@ ARITY = {
     **dict.fromkeys(UNARY.split(), 1),
     **dict.fromkeys(BINARY.split(), 2),
     **dict.fromkeys(("lerp", "where", "clamp", "threshold", "philox"), 3),
-    "addcmul": 4,
+    **dict.fromkeys(("addcmul", "kept"), 4),
 }
 
 TORCH = {
@@ -72,7 +72,7 @@ PEERS: dict[str, Callable[..., Any]] = {
     "addcmul": lambda x, a, b, value: torch.addcmul(x, a, b, value=_scalar(value)),
 }
 # PyTorch has no such function; these have tests of their own.
-WITHOUT_PEER = {"erfcinv", "logical_right_shift", "philox", "float_rank", "double_rank"}
+WITHOUT_PEER = {"erfcinv", "logical_right_shift", "philox", "kept", "float_rank", "double_rank"}
 WITH_PEER = sorted(set(TABLE) - WITHOUT_PEER)
 INTEGER_DIVISIONS = {"div", "fmod", "remainder", "mod"}
 
@@ -321,7 +321,7 @@ def test_mismatched_rules_and_types_do_not_exist() -> None:
             assert set(op.cuda.dtypes) <= exact
         if op.rule is Rule.LOGICAL:
             assert op.cuda.dtypes == (DataType.Bool,)
-        if op.rule is Rule.DRAW:
+        if op.rule.draws:
             assert op.cuda.dtypes == (DataType.Int,)
         if op.rule in (Rule.COMPARE, Rule.CLASSIFY):
             assert set(op.cuda.dtypes) == floats | exact

@@ -62,7 +62,7 @@ def pointwise(g: Growth) -> None:
 
 
 def _pointwise_names() -> list[str]:
-    return [name for name in TABLE if name not in ("philox", "float_rank", "double_rank")]
+    return [name for name in TABLE if name not in ("philox", "kept", "float_rank", "double_rank")]
 
 
 def _takes(op: Any, dtype: DataType, position: int) -> bool:

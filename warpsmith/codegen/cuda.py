@@ -32,7 +32,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
-from warpsmith.kernel.draws import DrawByPairs
+from warpsmith.kernel.draws import DrawByQuads
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import (
@@ -322,7 +322,7 @@ class _Printer:
                 self._all(self._rings.lines(mine, team, f", {ELECTED_LANE.name}"))
             case Shuffle():
                 self._all(shuffle_lines(statement, value, team))
-            case DrawByPairs():
+            case DrawByQuads():
                 self._all(draw_lines(statement, value))
             case Comment(text=text):
                 self._line(f"// {text}")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from warpsmith.codegen.lines import block
 from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText, is_scalar
-from warpsmith.kernel.draws import DrawByPairs
+from warpsmith.kernel.draws import DrawByQuads
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.layouts.changes import Round
@@ -37,12 +37,12 @@ def shuffle_lines(shuffle: Shuffle, value: ValueText, team: Team | None) -> list
     return block(lines)
 
 
-def draw_lines(draw: DrawByPairs, value: ValueText) -> list[str]:
-    """The call that draws words by pairs of lanes."""
-    value.pieces.add("philox_pairs")
-    numbers = (draw.first, draw.second, draw.seed, draw.offset)
-    given = ", ".join((draw.words_of.name, *map(value, (draw.odd, *numbers))))
-    return [f"ws_philox_pairs({given});"]
+def draw_lines(draw: DrawByQuads, value: ValueText) -> list[str]:
+    """The call that draws words by four lanes."""
+    value.pieces.add("philox_quads")
+    words = value.address(draw.words_of, draw.index)
+    given = map(value, (draw.lane, draw.block, draw.seed, draw.offset))
+    return [f"ws_philox_quads({', '.join((words, *given))});"]
 
 
 def _at(buffer: Buffer, register: int) -> str:

@@ -1,4 +1,4 @@
-"""Random words that two lanes of a warp draw for each other."""
+"""Random words that four lanes of a warp draw for each other."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from warpsmith.kernel.nodes import Buffer, Statement
 
 
 @dataclass(frozen=True, slots=True)
-class DrawByPairs(Statement):
-    """Half of the words of two blocks of Philox, which lane 2 i and lane 2 i + 1 both name.
+class DrawByQuads(Statement):
+    """A word of each of four blocks of Philox, of which lanes 4 i to 4 i + 3 draw one each.
 
-    The even lane gets words 0 and 1 of both, the odd one words 2 and 3; each draws one block, and
-    gives the other lane what that needs of it.
+    A lane gets the word of its own number from the blocks of all four, in order.
 
     Attributes:
-        words_of: 4 integers, of the first block and of the second.
-        odd: 0 in even lanes, 1 in odd ones.
-        first, second: numbers of the blocks.
+        words_of: registers of which four are written, from `index` on.
+        lane: the number of a lane, from 0 to 3.
+        block: number of the block that it draws.
         seed, offset: of the generator.
     """
 
     collective: ClassVar[bool] = True
-    words = "{words_of} = words of blocks {first} and {second}, by pairs of lanes"
+    words = "{words_of} = words {lane} of the blocks of four lanes, here {block}"
 
-    words_of: Buffer = field(metadata=writes(count=""))
-    odd: Expr = field(metadata=expression())
-    first: Expr = field(metadata=expression())
-    second: Expr = field(metadata=expression())
+    words_of: Buffer = field(metadata=writes("index", "width"))
+    index: Expr = field(metadata=expression())
+    lane: Expr = field(metadata=expression())
+    block: Expr = field(metadata=expression())
     seed: Expr = field(metadata=expression())
     offset: Expr = field(metadata=expression())
+
+    @property
+    def width(self) -> int:
+        return 4

@@ -10,7 +10,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreAsync
-from warpsmith.kernel.draws import DrawByPairs
+from warpsmith.kernel.draws import DrawByQuads
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
@@ -57,12 +57,12 @@ from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
 from warpsmith.lower.passes.pack_operands import pack_operands
-from warpsmith.lower.passes.pair_draws import pair_draws
 from warpsmith.lower.passes.peel_ends import peel_ends
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_in_place import reduce_in_place
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
+from warpsmith.lower.passes.share_draws import share_draws
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.request import Request
@@ -166,9 +166,9 @@ PASSES = (
         makes=(PrefetchTile,),
     ),
     _always(
-        pair_draws,
+        share_draws,
         "before hoisting, which names parts of what says who draws what",
-        makes=(DrawByPairs,),
+        makes=(DrawByQuads,),
     ),
     _always(multiply_divisions, "before hoisting, which names the quotients"),
     _always(hoist_indices, "every index is known, and barriers use none"),

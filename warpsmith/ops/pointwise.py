@@ -154,6 +154,11 @@ def philox(index: Operand, seed: Operand, offset: Operand) -> Value:
     return apply("philox", index, seed, offset)
 
 
+def kept(index: Operand, least: Operand, seed: Operand, offset: Operand) -> Value:
+    """Whether each index's number, below 2^24, is at least `least`: eight share a block."""
+    return apply("kept", index, least, seed, offset)
+
+
 def logical_right_shift(lhs: Operand, rhs: Operand) -> Value:
     """Bits moved right and filled with 0; 0 when `rhs` is negative or at least the bits."""
     name = "logical_right_shift"

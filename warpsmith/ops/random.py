@@ -98,8 +98,9 @@ def dropout(
 ) -> tuple[Value, Value]:
     """`x / (1 - p)` where an element's number is at least p, else 0; and where it is kept.
 
-    What is dropped is 0 whatever it was. The gradient of x is `dropout` of the incoming one with
-    the same seed and offset, so that no mask has to be stored.
+    The numbers are those of `kept`, of which eight neighbours share a block. What is dropped is 0
+    whatever it was. The gradient of x is `dropout` of the incoming one with the same seed and
+    offset, so that no mask has to be stored.
 
     Args:
         p: share of the elements that are dropped, from 0 to 1; of a scalar, a call says.
@@ -118,7 +119,7 @@ def dropout(
     else:
         p = float(p)
         scale = 1 / (1 - p) if p < 1 else 0.0
-    kept = apply("ge", apply("philox", index, rng_seed, rng_offset), p)
+    kept = apply("kept", index, _least(p), rng_seed, rng_offset)
     return apply("where", kept, apply("mul", tensor, scale), 0.0), kept
 
 
@@ -127,6 +128,13 @@ def _is_share(p: object) -> bool:
     if isinstance(p, Expr):
         return p.dtype.is_float
     return isinstance(p, int | float) and not isinstance(p, bool) and 0 <= p <= 1
+
+
+def _least(p: Scalar) -> Operand:
+    """How many of the 2^BITS numbers that a draw may be are less than a share of all."""
+    if not isinstance(p, Expr):
+        return math.ceil(float(p) * 2.0**BITS)
+    return cast(apply("ceil", apply("mul", p, 2.0**BITS)), DataType.Int)
 
 
 def _positions(shape: Extents, fusion: Fusion) -> TensorView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
@@ -116,7 +117,7 @@ class _Chains:
         for tensor in chain:
             made = tensor.definition
             moved = isinstance(made, Move) and renames(made)
-            if not (moved or (isinstance(made, Pointwise) and made.op != "philox")):
+            if not (moved or (isinstance(made, Pointwise) and made.op not in OF_BLOCK)):
                 return ()  # numbers that are drawn know their place, too
             assert made is not None
             if self.graph.live_readers(tensor) > readers[tensor]:

@@ -112,7 +112,9 @@ def dropout(
     tensor = as_tensor(x)
     require(tensor.dtype.is_float, "type")
     extents = program.shape(tensor.dims)
-    drawn = Value(DataType.Float, tensor.dims, _drawn(extents, rng_seed, rng_offset))
-    kept = pointwise(program, "ge", drawn, p)
+    places, least = np.arange(math.prod(extents)), np.asarray(math.ceil(p * 2**24))
+    seed, offset = (np.asarray(number_of(number)) for number in (rng_seed, rng_offset))
+    found = TABLE["kept"].numpy(places, least, seed, offset).reshape(tuple(extents))
+    kept = Value(DataType.Bool, tensor.dims, bounds.exact(DataType.Bool, found))
     scaled = pointwise(program, "mul", tensor, 1 / (1 - p))
     return pointwise(program, "where", kept, scaled, 0.0), kept

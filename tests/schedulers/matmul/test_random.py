@@ -30,6 +30,9 @@ def dropped(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
         ((136, 72, 72), {"tile": (64, 32, 64), "chunk": 32}),
         ((136, 72, 72), {"tile": (64, 32, 64), "chunk": 16, "ping_pong": 2, "stages": 4}),
         ((136, 72, 136), {"tile": (64, 32, 64), "chunk": 32, "parts": 2}),
+        ((136, 72, 72), {"tile": (64, 24, 64), "chunk": 24}),
+        ((136, 72, 72), {"tile": (64, 40, 64), "chunk": 8}),
+        ((130, 76, 72), {"tile": (128, 64, 64)}),
         ((130, 74, 72), {"tile": (128, 64, 64)}),
         ((9, 72, 72), {}),
     ],
@@ -67,8 +70,8 @@ def test_dropout_and_a_residual_are_one_kernel(
     assert np.array_equal(wide(result)[~kept], wide(residual)[~kept])
 
 
-def test_lanes_that_are_a_pair_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of half as many blocks, where both lanes say the same one: in rows of 72, not of 74."""
+def test_four_lanes_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a quarter of the blocks, where all say the same one: in rows of 72, not of 76."""
     monkeypatch.setattr("warpsmith.planner.trials.divided", lambda *given: iter(()))
 
     def cuda(program: Any, columns: int, seed: Any = 7) -> str:
@@ -88,11 +91,11 @@ def test_lanes_that_are_a_pair_draw_for_each_other(monkeypatch: pytest.MonkeyPat
         drawn = ops.uniform(0.0, 1.0, ops.shape(h), rng_seed=seed, rng_offset=0, fusion=x.fusion)
         return ops.add(ops.add(h, drawn), residual)
 
-    told = [cuda(dropped, 72), cuda(dropped, 74), cuda(masks, 72), cuda(numbers, 72)]
+    told = [cuda(dropped, 72), cuda(dropped, 76), cuda(masks, 72), cuda(numbers, 72)]
     told.append(cuda(dropped, 72, np.array([7])))
-    asked = ("ws_philox_pairs(", "ws_philox_word(", "ws_philox_at_least(", "ws_philox_number(")
+    asked = ("ws_philox_quads(", "ws_kept_word(", "ws_kept_half(", "ws_philox_word(")
     counts = [[text.count(name) for name in asked] for text in told]
-    assert counts == [[1, 0, 1, 1], [0, 1, 0, 0], [2, 0, 2, 2], [1, 0, 0, 1], [1, 0, 1, 1]]
+    assert counts == [[1, 0, 1, 0], [0, 1, 0, 0], [2, 0, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
 
 
 def test_two_masks_and_one_that_is_asked_for() -> None:

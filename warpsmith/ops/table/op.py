@@ -34,6 +34,11 @@ class Rule(Enum):
     CLASSIFY = "classified"  # the operand keeps its type, the result is Bool
     RANK = "ranked"  # the operand keeps its type, the result is Int
     DRAW = "drawn"  # operands are integers or bools, converted to Int; the result is Float
+    DECIDE = "decided"  # as DRAW, and the result is Bool
+
+    @property
+    def draws(self) -> bool:
+        return self in (Rule.DRAW, Rule.DECIDE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +100,13 @@ class PointwiseOp:
             return DataType.Bool
         if self.rule is Rule.FLOAT and not dtype.is_float:
             return DataType.Float
-        if self.rule is Rule.DRAW:
+        if self.rule.draws:
             return DataType.Int
         return DataType.Int if dtype is DataType.Index else dtype.compute
 
     def result_dtype(self, dtype: DataType) -> DataType:
         """The type of the result for operands of the promoted type `dtype`."""
-        if self.rule in (Rule.LOGICAL, Rule.COMPARE, Rule.CLASSIFY):
+        if self.rule in (Rule.LOGICAL, Rule.COMPARE, Rule.CLASSIFY, Rule.DECIDE):
             return DataType.Bool
         if self.rule is Rule.RANK:
             return DataType.Int
@@ -111,7 +116,7 @@ class PointwiseOp:
 
     def supports(self, dtype: DataType) -> bool:
         """Whether operands may have the promoted type `dtype`."""
-        if (dtype.is_narrow and not self.halves) or (self.rule is Rule.DRAW and dtype.is_float):
+        if (dtype.is_narrow and not self.halves) or (self.rule.draws and dtype.is_float):
             return False
         return self.compute_dtype(dtype) in self.cuda.dtypes
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from warpsmith.ir.atoms import atom_for
+from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation
@@ -51,7 +52,7 @@ __all__ = [
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-DRAW, DRAWING = "philox", 8
+DRAWING = 8
 """What draws a random number, and the operations that it is as: ten rounds of four instructions
 draw for two lanes. So the fastest of 16 timings of three sizes come first, or 3 % behind it (an
 H200, 2026-11-26)."""
@@ -246,7 +247,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         odd=atom.takes(MOST_COLUMNS - STEP),
         turned=turned,
         operations=counted(behind),
-        draws=sum(isinstance(op, Pointwise) and op.op == DRAW for op in behind),
+        draws=sum(isinstance(op, Pointwise) and op.op in OF_BLOCK for op in behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         scales=tuple(blocks.scales.values()) if blocks else (),
@@ -319,4 +320,4 @@ def _behind(fusion: Program, product: Matmul) -> list[Operation]:
 def counted(operations: Iterable[Operation]) -> int:
     """How many operations on an element these are as, casts and copies left out."""
     pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
-    return sum(DRAWING if op.op == DRAW else 1 for op in pointwise)
+    return sum(DRAWING if op.op in OF_BLOCK else 1 for op in pointwise)

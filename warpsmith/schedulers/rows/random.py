@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
@@ -46,7 +47,7 @@ def _is_drawn(tensor: TensorView, fusion: Program, full: Collection[TensorView])
     if tensor.dtype is not DataType.Bool or any(map(_copies, fusion.uses(tensor))):
         return False
     before = fusion.depends_on((tensor,))
-    drawn = any(isinstance(step, Pointwise) and step.op == "philox" for step in before)
+    drawn = any(isinstance(step, Pointwise) and step.op in OF_BLOCK for step in before)
     return drawn and not any(made in full for step in before for made in step.outputs)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Pointwise, Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
@@ -20,7 +21,7 @@ from warpsmith.schedulers.reduction.recompute import clone_of
 from warpsmith.schedulers.rows.applicability import stages, walks_rows
 
 COSTLY = frozenset(
-    {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", "philox"}
+    {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", *OF_BLOCK}
 )
 """Operations of ten instructions and more."""
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program, View
@@ -156,7 +157,7 @@ class Rows:
     @property
     def draws(self) -> bool:
         """Whether numbers that look random are drawn for them."""
-        return any(isinstance(op, Pointwise) and op.op == "philox" for op in self.fusion.operations)
+        return any(isinstance(op, Pointwise) and op.op in OF_BLOCK for op in self.fusion.operations)
 
     @cached_property
     def weights_fit(self) -> bool:
