@@ -10,9 +10,6 @@ import warpsmith
 from tests.support.product_programs import values, wide
 from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.schedulers.matmul import applicability, heuristic
-from warpsmith.schedulers.matmul.heuristic import Work
-from warpsmith.schedulers.matmul.memory import Beside
-from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
 P, OFFSET = 0.25, 3
@@ -118,19 +115,6 @@ def test_two_masks_and_one_that_is_asked_for() -> None:
     assert np.array_equal(kept, first)
     assert np.abs(wide(result) - wanted).max() < 2.0**-6 * np.abs(wanted).max()
     assert np.array_equal(wide(result) == 0, ~(first & second))
-
-
-def test_what_is_drawn_leaves_registers_for_chunks_of_few_columns() -> None:
-    moved = Beside(loaded=("r", "s"), staged=("y",), out=2, planes=(2, 2), widest=2)
-    problem = Problem(values={}, alignment={}, target=H200)
-    work = Work(m=4096, n=14336, k=4096, operations=24, moved=moved)
-
-    def chunk(work: Work) -> int:
-        tile, groups = (128, 160), 2
-        found = (p for p, _ in work.ranked(problem) if (p.tile[:2], p.ping_pong) == (tile, groups))
-        return next(found).chunk
-
-    assert (chunk(work), chunk(replace(work, draws=1))) == (32, 16)
 
 
 def test_other_reshapes_are_left_to_kernels_of_their_own() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsmith.schedulers.matmul.blocks import Spread, held_each_step
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR
 from warpsmith.schedulers.matmul.params import SCALE_STAGES, STORED, Flags, Numbers, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.room import (
@@ -55,10 +55,6 @@ TURNS = (2, 3)
 GROUP_THREADS = WARP_GROUP * WARP
 OTHER_REGISTERS = (48, 64)
 """Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
-
-DRAWING_REGISTERS = 40
-"""Of a thread besides its sums, and what it holds of a chunk, where that draws random numbers: with
-less ptxas spills, as it draws many at once."""
 
 CARRIED = (128, 64, 32)
 """Columns of tiles of which threads carry sums over blocks of k: all of one have one scale, where
@@ -139,7 +135,6 @@ def candidates(
     element: int = 2,
     moved: Beside = ONE_RESULT,
     epilogue: bool = False,
-    draws: bool = False,
     batches: int = 1,
     products: int = 1,
     scales: tuple[Spread, ...] = (),
@@ -154,7 +149,6 @@ def candidates(
     Args:
         few, swapped, moved, products, scales, prologue: as of the work, whose m and n these are.
         epilogue: whether anything is computed or loaded behind it.
-        draws: whether that draws random numbers.
         scaled: as of the parameters.
         turned: whether the second operand lies along n.
         odd: as of the work.
@@ -196,8 +190,6 @@ def candidates(
 
     turns, rows, columns, lines, down, across, splits = forms[fits].T
     along, count = -(-m // rows), -(-m // rows) * -(-n // columns)
-    beside = SUM_BYTES * threads[fits] * (left[fits] - DRAWING_REGISTERS)
-    widest = beside // (rows * max(moved.each + moved.out, 1)) if draws else ODD_CHUNKS[0]
     through = _through(columns, moved, swapped=swapped)
     own = kept(columns, splits, staged=through & (not swapped))
     blocks = down * across * splits
@@ -212,13 +204,9 @@ def candidates(
     brought = products * np.array([widths[each] for each in columns.tolist()], np.int64)
     joined_columns = np.where(splits > 1, splits * own * np.where(once, 1, 2), 0)
     by_scales = held_each_step(scales, rows, columns)
-    asked = np.stack(
-        [rows, brought, joined_columns, turns, lines, own * through, widest + 0 * rows, by_scales]
-    )
+    asked = np.stack([rows, brought, joined_columns, turns, lines, own * through, by_scales])
     first, same = _alike(asked)
-    (rows_, brought, joined_columns, places, lines_, stored_columns, widest, by_scales) = asked[
-        :, first
-    ]
+    rows_, brought, joined_columns, places, lines_, stored_columns, by_scales = asked[:, first]
     room = Room(
         (rows_, brought),
         limits,
@@ -231,7 +219,7 @@ def candidates(
         turned=turned_out,
         begun=bool((m if swapped else n) * moved.widest % SECTOR),
     )
-    chunk, stored, ahead = room.best(stored_columns, widest)
+    chunk, stored, ahead = room.best(stored_columns)
     chunks = room.loaded(stored_columns, chunk, stored, ahead) if moved.loaded else 0 * chunk
     chunk, stored, ahead, chunks = (each[same] for each in (chunk, stored, ahead, chunks))
     group_of = cache(_group)

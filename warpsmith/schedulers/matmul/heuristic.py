@@ -178,7 +178,6 @@ class Work:
             element=self.element,
             moved=self.moved,
             epilogue=grouped or self.has_epilogue,  # searches take registers, too
-            draws=self.draws > 0,
             batches=self.batches,
             products=self.products,
             scales=self.scales,

@@ -127,16 +127,13 @@ class Room:
         """Stages for tiles of the operands."""
         return np.asarray(np.minimum(self.left(chunk, stored) // self.stage, MOST_STAGES))
 
-    def best(
-        self, columns: Count, widest: Count = ODD_CHUNKS[0]
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    def best(self, columns: Count) -> tuple[Numbers, Numbers, Numbers]:
         """Columns of a chunk, stages of those that are stored, and of the operands: the most
         columns that a swizzle permutes, or fewer, where operands would have too few stages or
         chunks are many.
 
         Args:
             columns: that a block stores of a tile; 0 where nothing moves in chunks.
-            widest: a chunk.
         """
         fitting = [c for c in CHUNKS if c * self.moved.widest <= CHUNK_BYTES]
         if self.turned:
@@ -151,7 +148,7 @@ class Room:
                 whole = whole & (columns % STORED > 0)
             more = STORED_STAGES if chunk >= STORED_COLUMNS and not self.moved.loaded else ()
             for stored in (CHUNK_STAGES, *more):
-                fits = whole & (chunk <= widest)
+                fits = whole
                 if stored > CHUNK_STAGES:
                     fits = fits & many & (self.stages(chunk, stored) == ahead)
                 flows = ~many | self.begun | (stored > CHUNK_STAGES)
