@@ -18,7 +18,6 @@ from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all, or
 from warpsmith.schedulers.layout import in_lines
 from warpsmith.schedulers.rows.columns import BLOCKS, blocks_of, rows_alone
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.rows.random import draws_first
 from warpsmith.schedulers.rows.recompute import recompute, runs_of
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.tiles import (
@@ -66,7 +65,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     readers = [reader for tile in kept for reader in fusion.consumers(tile)]
     late = params.reload_weights or params.weights_in_shared
     loads_first(fusion, caches, full, readers, reload_weights=late)
-    drawn = draws_first(fusion, full) if params.drawn_first else ()
     domains = map_of(fusion)  # sizes of one dimension go by the name of the first load's
     rows = Rows(fusion, domains, caches)
     results = {t for column in columns for t in fusion.consumers(column)}
@@ -127,8 +125,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
         elif cached.load and register.compute_at > TURN:  # one of a row, such as its statistics
             register.compute_at = min(register.compute_at, row)
             circular_buffer(register, 2)
-    for tensor in drawn:
-        tensor.compute_at = min(tensor.compute_at, SIDE + 1)
     for tensor in running:
         tensor.compute_at = min(tensor.compute_at, TURN)
     for tile in tiles:

@@ -42,7 +42,6 @@ class RowParams(Params):
             the 16-byte chunks that a row lies in.
         across: accesses begin at multiples of a vector in memory, wherever rows begin; the first
             and the last of a row may have elements of other rows.
-        drawn_first: what a dropout keeps is drawn before the rows of a turn are waited for.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where stages alone say when.
         streaming: loads of rows leave no copy in L1.
@@ -71,7 +70,6 @@ class RowParams(Params):
     by_threads: bool = False
     chunks: bool = False
     across: bool = False
-    drawn_first: bool = False
     interval: int = 0
     streaming: bool = False
     evict_last: bool = False

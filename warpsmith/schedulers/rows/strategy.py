@@ -14,7 +14,6 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import once, role, turns
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.predict import Predictor
-from warpsmith.schedulers.rows.random import draws_ahead
 from warpsmith.schedulers.rows.rows import Rows
 
 MOST_ADDED = 1024
@@ -58,7 +57,6 @@ def choose(rows: Rows, problem: Problem) -> RowParams:
         streaming=past and not (rows.columns or fastest.warp_specialize),
         evict_last=not past,
         interval=interval_of(rows, fastest, problem),
-        drawn_first=draws_ahead(rows, fastest),
     )
 
 
