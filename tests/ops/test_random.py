@@ -13,56 +13,89 @@ from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.ops.table import TABLE
-from warpsmith.ops.table.random import philox_block
+from warpsmith.ops.table.random import philox_words, threefry_words
 
 WORD = 2**32 - 1
-PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344, 0xA4093822, 0x299F31D0]
+PI = [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344]
+TURNS = [(10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20)]
 
 
-def plain_philox(counter: list[int], key: list[int], rounds: int) -> list[int]:
-    """Philox4x32 in Python's integers."""
+def plain_philox(counter: list[int], key: list[int]) -> list[int]:
+    """Philox4x32-10 in Python's integers."""
     a, b, c, d = counter
     low, high = key
-    for _ in range(rounds):
+    for _ in range(10):
         first, second = 0xD2511F53 * a, 0xCD9E8D57 * c
         a, b, c, d = (second >> 32) ^ b ^ low, second & WORD, (first >> 32) ^ d ^ high, first & WORD
         low, high = (low + 0x9E3779B9) & WORD, (high + 0xBB67AE85) & WORD
     return [a, b, c, d]
 
 
-def block(number: int, seed: int, offset: int, rounds: int) -> list[int]:
-    counter = [v >> 32 * k & WORD for v in (offset, number) for k in (0, 1)]
-    return plain_philox(counter, [seed & WORD, seed >> 32 & WORD], rounds)
+def plain_threefry(counter: list[int], key: list[int], rounds: int = 12) -> list[int]:
+    """Threefry4x32 in Python's integers."""
+    keys = [*key, 0x1BD11BDA ^ key[0] ^ key[1] ^ key[2] ^ key[3]]
+    a, b, c, d = ((n + k) & WORD for n, k in zip(counter, key, strict=True))
+    for turn in range(rounds):
+        one, two = TURNS[turn % 8]
+        a, c = (a + b) & WORD, (c + d) & WORD
+        b = (b << one | b >> 32 - one) & WORD ^ a
+        d = (d << two | d >> 32 - two) & WORD ^ c
+        b, d = d, b  # the next one adds them the other way round
+        if turn % 4 == 3:
+            by = turn // 4 + 1
+            added = [keys[(by + n) % 5] + by * (n == 3) for n in range(4)]
+            a, b, c, d = ((n + k) & WORD for n, k in zip((a, b, c, d), added, strict=True))
+    return [a, d, c, b] if rounds % 2 else [a, b, c, d]
+
+
+def signed(low: int, high: int) -> int:
+    value = low | high << 32
+    return value - 2**64 if value >= 2**63 else value
+
+
+def halves(*numbers: int) -> list[int]:
+    return [number >> 32 * k & WORD for number in numbers for k in (0, 1)]
 
 
 def number(index: int, seed: int, offset: int) -> float:
     """What `philox` gives for one index."""
-    return (block(index >> 2, seed, offset, 10)[index & 3] >> 8) * 2.0**-24
+    return (plain_philox(halves(offset, index >> 2), halves(seed))[index & 3] >> 8) * 2.0**-24
 
 
 def own_number(index: int, seed: int, offset: int) -> int:
     """What `kept` compares: 16 bits of an index's own, and 8 of the one that shares its word."""
-    word = f"{block(index >> 3, seed, offset, 7)[index // 2 % 4]:08x}"
-    halves = word[4:] + word[:4] if index % 2 else word
-    return int(halves, 16) // 256
+    words = plain_threefry([*halves(index >> 3), 0, 0], halves(seed, offset))
+    word = f"{words[index // 2 % 4]:08x}"
+    return int(word[4:] + word[:4] if index % 2 else word, 16) // 256
 
 
-@pytest.mark.parametrize(
-    ("counter", "key", "rounds", "expected"),
-    [
-        ([0, 0, 0, 0], [0, 0], 10, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
-        ([0, 0, 0, 0], [0, 0], 7, "5f6fb709 0d893f64 4f121f81 4f730a48"),
-        (PI[:4], PI[4:], 10, "d16cfe09 94fdcceb 5001e420 24126ea1"),
-        (PI[:4], PI[4:], 7, "4dfccaba 190a87f0 c47362ba b6b5242a"),
-    ],
-)
-def test_known_answers(counter: list[int], key: list[int], rounds: int, expected: str) -> None:
-    """Those that the authors of Philox publish."""
-    assert [f"{word:08x}" for word in plain_philox(counter, key, rounds)] == expected.split()
-    given = (np.uint64(low | high << 32) for low, high in (counter[2:], key, counter[:2]))
+def test_known_answers() -> None:
+    """Those that the authors of both generators publish: for ten rounds, and for 13 and 20."""
+    key = [0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89]
+
+    def hexadecimal(words: Any) -> str:
+        return " ".join(f"{int(word):08x}" for word in words)
+
+    assert hexadecimal(plain_philox([0] * 4, [0, 0])) == "6627e8d5 e169c58d bc57ac4c 9b00dbd8"
+    assert hexadecimal(plain_philox(PI, key[:2])) == "d16cfe09 94fdcceb 5001e420 24126ea1"
+    zeros = plain_threefry([0] * 4, [0] * 4, 13)
+    assert hexadecimal(zeros) == "531c7e4f 39491ee5 2c855a92 3d6abf9a"
+    assert hexadecimal(plain_threefry(PI, key, 13)) == "4aa71d8f 734738c2 431fc6a8 ae6debf1"
+    twenty = plain_threefry(PI, key, 20)
+    assert hexadecimal(twenty) == "59cd1dbb b8879579 86b5d00c ac8b6d84"
+
+
+def test_words_are_those_of_plain_integers() -> None:
+    key = [0xA4093822, 0x299F31D0, 0x082EFA98, 0xEC4E6C89]
+    seed, offset = (np.int64(signed(*part)) for part in (key[:2], key[2:]))
+    place = 2**59 + 5
     with np.errstate(over="ignore"):
-        words = philox_block(*(np.asarray(value) for value in given), rounds)
-    assert [f"{int(word):08x}" for word in words] == expected.split()
+        drawn = philox_words(4 * place + np.arange(4), seed, offset)
+        shared = threefry_words(8 * place + np.arange(8), seed, offset)
+    assert drawn.tolist() == plain_philox([*key[2:], *halves(place)], key[:2])
+    words = plain_threefry([*halves(place), 0, 0], key)
+    assert shared[::2].tolist() == words
+    assert shared[1::2].tolist() == [(word << 16 | word >> 16) & WORD for word in words]
 
 
 def drawn(make: Any, *inputs: Any) -> list[np.ndarray]:

@@ -39,10 +39,10 @@ def shuffle_lines(shuffle: Shuffle, value: ValueText, team: Team | None) -> list
 
 def draw_lines(draw: DrawByQuads, value: ValueText) -> list[str]:
     """The call that draws words by four lanes."""
-    value.pieces.add("philox_quads")
+    value.pieces.add("kept_quads")
     words = value.address(draw.words_of, draw.index)
     given = map(value, (draw.lane, draw.block, draw.seed, draw.offset))
-    return [f"ws_philox_quads({', '.join((words, *given))});"]
+    return [f"ws_kept_quads({', '.join((words, *given))});"]
 
 
 def _at(buffer: Buffer, register: int) -> str:

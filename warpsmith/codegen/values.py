@@ -37,7 +37,8 @@ _OF_INDICES = {**dict.fromkeys(LOOKUPS, "groups"), **dict.fromkeys(CHECKS, "plac
 _OF_VALUES = {
     **dict.fromkeys(SEARCHES, "searches"),
     "divide_full": "divide_full",
-    **dict.fromkeys(("philox_word", "kept_word", "kept_half"), "philox"),
+    "philox_word": "philox",
+    **dict.fromkeys(("kept_word", "kept_half"), "kept"),
     "exp_near": "exp_near",
     "one_plus_tanh": "tanh",
 }

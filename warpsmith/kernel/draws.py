@@ -12,7 +12,7 @@ from warpsmith.kernel.nodes import Buffer, Statement
 
 @dataclass(frozen=True, slots=True)
 class DrawByQuads(Statement):
-    """A word of each of four blocks of Philox, of which lanes 4 i to 4 i + 3 draw one each.
+    """A word of each of four blocks of random bits, of which lanes 4 i to 4 i + 3 draw one each.
 
     A lane gets the word of its own number from the blocks of all four, in order.
 

@@ -1,6 +1,6 @@
 """Which part of which block of random bits a loop draws, where its element's place is known.
 
-Neighbours share a block of Philox. Written as a quotient and a remainder of the place by as many as
+Neighbours share a block. Written as a quotient and a remainder of the place by as many as
 they are, those of an unrolled loop say the same block, and the compiler computes it once.
 """
 

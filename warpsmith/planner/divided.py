@@ -63,9 +63,7 @@ def _may_be_faster(
     both = [work]
     if 0 < work.m <= FEW:
         both.append(matmul.work_of(fusion, problem, swapped=True))
-    alone = [
-        replace(each, products=1, operations=0, draws=False, moved=ONE_RESULT) for each in both
-    ]
+    alone = [replace(each, products=1, operations=0, moved=ONE_RESULT) for each in both]
     us, parts = joined(), matmul.best_way(alone, problem)[1]
     written = sum(problem.bytes_of(output.value) for output in fusion.outputs)
     apart = count * parts + moved_us(written, problem.target)

@@ -90,7 +90,7 @@ def test_four_lanes_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None
 
     told = [cuda(dropped, 72), cuda(dropped, 76), cuda(masks, 72), cuda(numbers, 72)]
     told.append(cuda(dropped, 72, np.array([7])))
-    asked = ("ws_philox_quads(", "ws_kept_word(", "ws_kept_half(", "ws_philox_word(")
+    asked = ("ws_kept_quads(", "ws_kept_word(", "ws_kept_half(", "ws_philox_word(")
     counts = [[text.count(name) for name in asked] for text in told]
     assert counts == [[1, 0, 1, 0], [0, 1, 0, 0], [2, 0, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
 

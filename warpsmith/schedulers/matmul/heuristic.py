@@ -52,9 +52,9 @@ __all__ = [
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-DRAWING = 8
-"""What draws a random number, and the operations that it is as: ten rounds of four instructions
-draw for two lanes. So the fastest of 16 timings of three sizes come first, or 3 % behind it (an
+DRAWING = 4
+"""Operations that one which draws is as: twelve rounds take some eleven instructions an element,
+most of them behind what is loaded. So the fastest of the kinds timed at three sizes comes first (an
 H200, 2026-11-26)."""
 
 
@@ -70,7 +70,6 @@ class Work:
         odd: whether instructions have an odd number of eight columns, too.
         turned: for each operand, whether it lies along m or n.
         operations: behind the products, for each element of the result.
-        draws: how many of these draw random numbers.
         moved: how what is beside the operands is loaded and stored.
         products: that share their left operand.
         scales: that differ along k.
@@ -89,7 +88,6 @@ class Work:
     odd: bool = True
     turned: tuple[bool, bool] = (False, False)
     operations: int = 0
-    draws: int = 0
     moved: Beside = ONE_RESULT
     products: int = 1
     scales: tuple[Spread, ...] = ()
@@ -149,7 +147,6 @@ class Work:
             groups=self.groups or 1,
             loaded=columns,
             loaders=(ways.across, down),
-            drawn=self.draws * DRAWING / max(self.operations, 1),
         )
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
@@ -246,7 +243,6 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         odd=atom.takes(MOST_COLUMNS - STEP),
         turned=turned,
         operations=counted(behind),
-        draws=sum(isinstance(op, Pointwise) and op.op in OF_BLOCK for op in behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         scales=tuple(blocks.scales.values()) if blocks else (),

@@ -124,11 +124,6 @@ EXPOSED = 0.1
 multiplies meanwhile: 26 to 36 us of the same product, of which 9 are behind the last tiles. For
 what it loads itself they are taken to wait: nobody has timed that."""
 
-EXPOSED_DRAWS = 0.25
-"""Besides, of what draws random numbers: tensor cores wait where warps multiply integers to 64
-bits. Draws add 98 us to a product of 4096 x 14336 x 4096 in tiles of 128 x 160 of two; with
-products of 32 bits, of as many instructions, 9."""
-
 EPILOGUE_MEMORY_SHARE = 0.109
 """Of the memory's rate, at which threads of an epilogue load: a residual of 2 bytes an element adds
 230 us to that product."""
@@ -186,7 +181,6 @@ def predicted_us(
     groups: int = 1,
     loaded: Count = 0,
     loaders: tuple[Count, Count] = (1, 1),
-    drawn: float = 0,
 ) -> Times:
     """Microseconds of a product, or of several of one left operand, with each of some schedules: as
     many rounds of tiles as blocks go.
@@ -206,7 +200,6 @@ def predicted_us(
         groups: of rows, each of which has a right operand of its own.
         loaded: columns of b's tiles, where whole pieces are more than a tile has.
         loaders: blocks of a cluster that load a's tile for each other, and b's.
-        drawn: share of the operations that draw random numbers.
     """
     rows, columns, depth, blocks = ways.rows, ways.columns, ways.depth, ways.blocks
     brought, ready = rows * 1.0, 0.0 * rows
@@ -277,7 +270,7 @@ def predicted_us(
     rounds = whole + (rest > 0)
     main = np.where(whole, main, last)
     stores = (rounds - 1) * leaves + main + behind
-    waits = HAND_OFF_US + (EXPOSED + EXPOSED_DRAWS * drawn) * computed + brought_us
+    waits = HAND_OFF_US + EXPOSED * computed + brought_us
     turns = rounds * np.maximum(main + waits, behind + WAY_OUT_US) + np.minimum(main, behind)
     alone = whole * (main + behind) + (rest > 0) * (last + behind)
     return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), stores))
