@@ -24,7 +24,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
-M, N, K = 500, 400, 64 * (AHEAD + 2)
+M, N, K = 500, 400, 64 * 18
 SIZES = {"T0_size0": M, "T0_size1": K, "T1_size0": N, "T1_size1": K, "T2_size0": M, "T2_size1": N}
 
 STRATEGIES: dict[str, dict[str, Any]] = {
@@ -49,6 +49,7 @@ def kernel_with(behind: str = "prefetch_tiles", **given: Any) -> Kernel:
         "splits": 1,
         "cluster": (1, 1),
         "ping_pong": 0,
+        "passes": 1,
         "stream": False,
         "group": 2,
         "chunk": 32,
