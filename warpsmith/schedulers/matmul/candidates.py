@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsmith.schedulers.matmul.blocks import Spread, held_each_step
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR
+from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES
 from warpsmith.schedulers.matmul.params import SCALE_STAGES, STORED, Flags, Numbers, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.room import (
