@@ -45,6 +45,29 @@ def test_a_mean_multiplies_by_the_reciprocal_of_the_count(columns: int) -> None:
     assert pointwise(fd.fusion) == ["mul"]
 
 
+def test_so_does_what_is_computed_of_sums_alone() -> None:
+    p = Program()
+    x = p.input(FLOAT, (None, None))
+    total, squares = p.reduce("sum", x, (1,)), p.reduce("sum", p.op("mul", x, x), (1,))
+    rest = p.op("sub", squares, p.op("mul", total, total))
+    assert over(p, rest, 3.0) == ["mul", "mul", "sub", "mul"]
+    p = Program()
+    x, other = p.input(FLOAT, (None, None)), p.input(FLOAT, (None,))
+    assert over(p, p.op("add", p.reduce("sum", x, (1,)), other), 3.0) == ["add", "div"]
+
+
+def test_a_near_reciprocal_takes_no_call() -> None:
+    """Of a size that a call says: a constant's is there."""
+    for columns, wanted in ((-1, "divide_full"), (512, None)):
+        with FusionDefinition() as fd:
+            x = fd.define_tensor([-1, columns], True, FLOAT)
+            fd.add_output(fd.ops.mean(x, [1], keepdim=True))
+        multiply_by_reciprocals(fd.fusion, near=True)
+        (product,) = (op for op in fd.fusion.operations if isinstance(op, Pointwise))
+        assert product.op == "mul"
+        assert getattr(product.inputs[1], "op", None) == wanted
+
+
 def test_other_quotients_stay_exact() -> None:
     p = Program()
     assert over(p, p.reduce("sum", p.input(FLOAT, (None, None)), (1,)), 3.0) == ["mul"]
@@ -168,5 +191,5 @@ def test_the_variant_that_divides_is_lowered_and_proved_with_the_other(
     with knobs.scope(always_compile=True):
         multiplied, divided = texts()
         assert [len(each) for each in calls] == [2, 2], "one for each of two kernels"
-        monkeypatch.setattr(candidate, "multiply_by_reciprocals", lambda fusion: None)
+        monkeypatch.setattr(candidate, "multiply_by_reciprocals", lambda _, near: None)
         assert divided == texts()[0] != multiplied

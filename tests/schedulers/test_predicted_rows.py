@@ -113,7 +113,8 @@ def test_more_work_takes_longer(case: Case) -> None:
 
 def test_what_a_shape_costs() -> None:
     us = WAVES.us()
-    assert WAVES.us(reload_weights=True) > us
+    assert WAVES.us(reload_weights=True) > WAVES.us(reload_weights=True, work={"weights": 0})
+    assert us > WAVES.us(work={"weights": 0})
     assert WAVES.us(reload_weights=True, weights_in_shared=True) < WAVES.us(reload_weights=True)
     assert WAVES.us(exact=False, work={"operations": 200}) > WAVES.us(work={"operations": 200})
     assert WAVES.us(blocks_per_sm=1) > us

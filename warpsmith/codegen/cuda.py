@@ -25,7 +25,7 @@ from warpsmith.codegen.roles import (
 from warpsmith.codegen.shuffles import draw_lines, shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText
-from warpsmith.codegen.vectors import loads_where, vector_lines, where_lines
+from warpsmith.codegen.vectors import has_predicate, vector_lines, where_lines
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, ParallelType
 from warpsmith.ir.dtypes import DataType
@@ -93,6 +93,8 @@ class _Printer:
         self._rings = RingText(kernel, self._value)
         self._reductions = ReductionText(kernel, self._value)
         self._branches = branches_of(kernel)
+        loops = (each for each in walk(kernel.body) if isinstance(each, For))
+        self._turns = any(not loop.unroll for loop in loops)
         self._nodes = [
             node
             for statement in walk(kernel.body)
@@ -281,7 +283,9 @@ class _Printer:
                 kind, name = value.type_name(DataType.Index), symbol.name
                 bound = value.operand(extent)
                 self._block(f"for ({kind} {name} = 0; {name} < {bound}; ++{name})", body, team)
-            case If(condition=condition, body=(CopyVector() as copy,)) if loads_where(copy):
+            case If(condition=condition, body=(CopyVector() as copy,)) if has_predicate(
+                copy, turns=self._turns
+            ):
                 early = self._kernel.early
                 self._all(where_lines(copy, value(condition), value, early=early))
             case If(condition=condition, body=body) | CopyIf(condition=condition, body=body):

@@ -40,6 +40,7 @@ _OF_VALUES = {
     "philox_word": "philox",
     **dict.fromkeys(("kept_word", "kept_half"), "kept"),
     "exp_near": "exp_near",
+    "widen_again": "widen_again",
     "one_plus_tanh": "tanh",
 }
 """Functions of the prelude, with their pieces."""

@@ -43,14 +43,16 @@ def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str
     return block(lines)
 
 
-def loads_where(copy: Statement) -> bool:
+def has_predicate(copy: Statement, *, turns: bool) -> bool:
     """Whether a copy under a condition is one instruction with a predicate: a load of types of less
-    than a register, which would else be taken apart inside the branch.
+    than a register, which would else be taken apart inside the branch. Those from shared memory in
+    `turns` keep the branch, which most warps skip.
     """
     return (
         isinstance(copy, CopyVector)
         and not copy.asynchronous
-        and copy.source.memory is MemoryType.global_
+        and not (turns and copy.source.memory is MemoryType.shared)
+        and not _is_local(copy.source)
         and _is_local(copy.target)
         and copy.target.dtype.size < LEAST_WORD <= copy.width * copy.target.dtype.size
     )
@@ -61,7 +63,11 @@ def where_lines(copy: CopyVector, there: str, value: ValueText, *, early: bool) 
     vector = f"ws_vec<{value.type_name(copy.target.dtype)}, {copy.width}>"
     target = value.place(copy.target, copy.target_index, "k")
     hint, source = _hint(copy, early).value, copy.source.name
-    if copy.anywhere == integers.ZERO:
+    if copy.source.memory is MemoryType.shared:
+        value.pieces |= {"vector", "vector_shared_where"}
+        place = f"{source} + {value.operand(copy.source_index)}"
+        load = f"ws_load_shared_where(v, {there}, {place});"
+    elif copy.anywhere == integers.ZERO:
         value.pieces |= {"vector", "vector_where"}
         place = f"{source} + {value.operand(copy.source_index)}"
         load = f"ws_load_where<{hint}>(v, {there}, {place});"

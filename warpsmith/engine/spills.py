@@ -48,11 +48,11 @@ def fewest_spills(
     chosen = params.without_full_passes()
     divides = _may_spill(candidate, chosen, part.target)
     best = compiled(chosen, quotients=divides)
-    if best.n_spills and chosen != params:
+    if best.n_spills > candidate.few_spills and chosen != params:
         masked = compiled(params, quotients=divides)
         both = (best, chosen), (masked, params)
         best, chosen = min(both, key=lambda each: each[0].n_spills)
-    if best.n_spills and candidate.multiplies(params):
+    if best.n_spills > candidate.few_spills and candidate.multiplies(params):
         other = compiled(chosen, quotients=not divides)
         best = min(best, other, key=lambda kernel: kernel.n_spills)
     return best
@@ -60,7 +60,7 @@ def fewest_spills(
 
 def _may_spill(candidate: Candidate, params: Params, target: Target) -> bool:
     """Whether a kernel that multiplies is likely to spill."""
-    if not isinstance(params, RowParams) or not candidate.multiplies(params):
+    if candidate.few_spills or not (isinstance(params, RowParams) and candidate.multiplies(params)):
         return False
     registers = target.family.limits.registers_each(
         params.block_x * params.block_y * params.blocks_per_sm

@@ -42,6 +42,8 @@ class Candidate:
         keeps: what is reduced stays in registers.
         loads_rows: kernels may have a role that loads rows.
         in_vectors: the innermost loop is a vector of one width, `vector` of the parameters.
+        few_spills: bytes that a thread may spill for all of its loads to be under way at once.
+        near_counts: each thread finds the reciprocals that it multiplies by for itself.
     """
 
     fusion: Fusion
@@ -54,6 +56,8 @@ class Candidate:
     keeps: ClassVar[bool] = False
     loads_rows: ClassVar[bool] = False
     in_vectors: ClassVar[bool] = True
+    few_spills: ClassVar[int] = 0
+    near_counts: ClassVar[bool] = False
 
     @classmethod
     def refusal(cls, fusion: Program, target: Target) -> str:
@@ -180,7 +184,7 @@ class Candidate:
         tensors = {tensor.number: tensor for tensor in fusion.tensors}
         caches = tuple(cached.within(tensors) for cached in self.caches)
         if self.multiplies(params):
-            multiply_by_reciprocals(fusion)
+            multiply_by_reciprocals(fusion, near=self.near_counts)
         self.lay(fusion, caches, params)
         if self.in_vectors:
             read_by_vectors(fusion, params.vectorized, params.vector)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from warpsmith.ir import arithmetic
-from warpsmith.ir.exprs import Move, Pointwise, Reduction, takes_moments
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Move, Pointwise, Reduction, takes_moments, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
-from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.tensor import Operation, TensorView, Value
 
 QUOTIENTS = ("div", "truediv", "divide_full")
 
@@ -15,8 +16,12 @@ MOST = 2.0**126
 """Numbers from one over this to this have a reciprocal of all digits in each type of sums."""
 
 
-def multiply_by_reciprocals(fusion: Fusion) -> None:
-    """Multiply sums of floats by the reciprocal of what they are divided by, in place.
+def multiply_by_reciprocals(fusion: Fusion, *, near: bool = False) -> None:
+    """Multiply sums of floats, and what is computed of them alone, by the reciprocal of what they
+    are divided by, in place.
+
+    `near`: one within 2 ulp, which takes a few instructions, where each thread finds its own for a
+    single row.
 
     PyTorch's kernels do the same: that is one rounding more, where the sum has many. A quotient
     takes some 130 cycles. Where a block goes round rows, all its threads wait for that in each of
@@ -30,7 +35,7 @@ def multiply_by_reciprocals(fusion: Fusion) -> None:
     quotient, the kernel gets back (`kernel/quotients.py`).
     """
     for operation in list(fusion.operations):
-        factor = _reciprocal(operation)
+        factor = _reciprocal(operation, near=near)
         if factor is not None:
             assert isinstance(operation, Pointwise)
             total, count = operation.inputs
@@ -44,20 +49,29 @@ def divides_sums(fusion: Program) -> bool:
     return any(_reciprocal(operation) is not None for operation in fusion.operations)
 
 
-def _reciprocal(operation: Operation) -> Expr | None:
+def _reciprocal(operation: Operation, *, near: bool = False) -> Expr | None:
     """Of what it divides a sum by, where that is one number."""
     if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
         return None
     total, count = operation.inputs
-    while isinstance(total, TensorView) and isinstance(total.definition, Move):
-        total = total.definition.source
-    definition = total.definition if isinstance(total, TensorView) else None
-    sums = takes_moments(definition) or (
-        isinstance(definition, Reduction) and definition.op == "sum"
-    )
-    if not (sums and operation.output.dtype.is_float) or isinstance(count, TensorView):
+    if not (operation.output.dtype.is_float and _is_of_sums(total)):
         return None
-    return arithmetic.reciprocal(count) if _has_reciprocal(count) else None
+    if isinstance(count, TensorView) or not _has_reciprocal(count):
+        return None
+    if near and count.dtype is DataType.Float and not isinstance(count, Const):
+        return Apply("divide_full", (Const(1.0, count.dtype), count), count.dtype)
+    return arithmetic.reciprocal(count)
+
+
+def _is_of_sums(value: Value) -> bool:
+    """Whether a tensor is a sum, or computed of sums and numbers."""
+    definition = value.definition if isinstance(value, TensorView) else None
+    if isinstance(definition, Reduction):
+        return takes_moments(definition) or definition.op == "sum"
+    if isinstance(definition, Pointwise | Move):
+        sources = tensor_inputs(definition)
+        return bool(sources) and all(map(_is_of_sums, sources))
+    return False
 
 
 def _has_reciprocal(count: Expr) -> bool:

@@ -40,13 +40,18 @@ class Kept(Candidate, Generic[V]):
 
 @dataclass(frozen=True)
 class InRegisters(Kept[V]):
-    """Where they stay in registers."""
+    """Where they stay in registers.
+
+    Attributes:
+        in_one_pass: moments of 16 bits are, where that is near enough.
+    """
 
     keeps: ClassVar[bool] = True
+    in_one_pass: ClassVar[bool] = False
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
-        in_two_passes(draft)
+        in_two_passes(draft, or_one=cls.in_one_pass)
         return add_caches(draft)
 
     @property

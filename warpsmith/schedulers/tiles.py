@@ -65,12 +65,20 @@ def divide_rows(
 
 
 def divide_weights(
-    fusion: Fusion, tiles: Iterable[TensorView], whole: int, cluster: int = 1, *, specialize: bool
+    fusion: Fusion,
+    tiles: Iterable[TensorView],
+    whole: int,
+    cluster: int = 1,
+    *,
+    uneven: bool = False,
+    specialize: bool,
 ) -> None:
-    """What all rows share, of which one copy each moves what a block has: `whole` elements."""
+    """What all rows share, of which one copy each moves what a block has: `whole` elements, or
+    `uneven`, fewer of them in the last block of a cluster.
+    """
     for tile in tiles:
         merge_all(tile, 0, len(tile.loop))
-        _as_one_copy(fusion, tile, whole, cluster)
+        _as_one_copy(fusion, tile, whole, cluster, uneven=uneven)
         if specialize:
             set_role(tile, LOAD)
 

@@ -37,6 +37,7 @@ _FILES = (
 _FILLED: Mapping[str, Callable[[Piece], Iterable[Piece]]] = {
     "vector": with_words,
     "vector_where": with_conditions,
+    "vector_shared_where": with_conditions,
     "float16": storage.types,
     "float8": storage.types,
     "vector_float16": storage.vectors,

@@ -40,6 +40,25 @@ __device__ __forceinline__ void UNPACK(unsigned pair, float& low, float& high) {
     PARTS
 }
 
+//@ widen_again: bfloat16, half
+// A float of 16 bits as one of 32, for the second `time`, or the third. No thread's number has more
+// than 16 bits, so what is put to the bits is 0; but ptxas does not know, and so does not keep the
+// float that it made before. Other registers of that kind it reads again for each element.
+__device__ __forceinline__ unsigned short ws_nothing(int time) {
+    unsigned thread;
+    asm("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return (unsigned short)(thread >> (14 + time));
+}
+__device__ __forceinline__ float ws_widen_again(ws_bfloat16 x, int time) {
+    unsigned wide;
+    asm("mov.b32 %0, {%1, %2};" : "=r"(wide) : "h"(ws_nothing(time)), "h"(x.bits));
+    return __uint_as_float(wide);
+}
+__device__ __forceinline__ float ws_widen_again(ws_half x, int time) {
+    x.bits ^= ws_nothing(time);
+    return (float)x;
+}
+
 //@ float8
 /// Instructions take pairs: the other one is 0. A double comes through float, as in PyTorch.
 struct NAME {

@@ -66,18 +66,21 @@ __device__ __forceinline__ void ws_store_by_pairs(T* to, const ws_vec<T, N>& fro
 }
 //@ vector_anywhere: vector
 // N elements from any place of `count`, the first of which lies at a multiple of 16 bytes, by two loads
-// of 16 bytes or more that do, of those that have something of it. What is outside is anything.
+// of 16 bytes or more that do. What is outside is anything.
+template <class I> struct ws_without_sign { typedef unsigned type; };
+template <> struct ws_without_sign<long long> { typedef unsigned long long type; };
+template <class I> using ws_unsigned = typename ws_without_sign<I>::type;
 template <class T, int N, int Hint, class I>
 __device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place, I count) {
     constexpr int each = 16 / sizeof(T), parts = (N - 1) / each + 2, words = N * sizeof(T) / 4;
     const int rest = (int)place & (each - 1);
-    const I first = place - rest;
+    const I first = place - rest, last = (count - 1) & ~(I)(each - 1);
     unsigned held[4 * parts];
     #pragma unroll
     for (int p = 0; p < parts; ++p) {
-        const I at = first + p * each;
-        ws_words<16> part = {};
-        if (at >= 0 && at < count && at < place + N) part.template load<Hint>(from + at);
+        const I at = first + p * each;  // outside, the last vector of all
+        ws_words<16> part;
+        part.template load<Hint>(from + ((ws_unsigned<I>)at < (ws_unsigned<I>)last ? at : last));
         #pragma unroll
         for (int k = 0; k < 4; ++k) held[4 * p + k] = part.w[k];
     }
@@ -97,7 +100,7 @@ __device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place,
 // Loads for threads that have something there; others keep what they have. Of a branch around a load of
 // 16-bit values ptxas makes merges of each of them, or leaves it a branch, inside which the load is
 // waited for as they are taken apart.
-WHERE
+LOADS
 template <int Hint, class T, int N>
 __device__ __forceinline__ void ws_load_where(ws_vec<T, N>& to, bool there, const T* from) {
     constexpr int bytes = sizeof(T) * N, step = bytes < 16 ? bytes : 16;
@@ -108,6 +111,19 @@ __device__ __forceinline__ void ws_load_where(ws_vec<T, N>& to, bool there, cons
         ws_load_where<Hint>(words[i], there, (const char*)from + i * step);
     to = vector;
 }
+//@ vector_shared_where: vector
+SHARED
+template <class T, int N>
+__device__ __forceinline__ void ws_load_shared_where(ws_vec<T, N>& to, bool there, const T* from) {
+    constexpr int bytes = sizeof(T) * N, step = bytes < 16 ? bytes : 16;
+    union { ws_vec<T, N> vector; ws_words<step> words[bytes / step]; };
+    vector = to;
+    #pragma unroll
+    for (int i = 0; i < bytes / step; ++i)
+        ws_load_shared_where(
+            words[i], there, (unsigned)__cvta_generic_to_shared((const char*)from + i * step));
+    to = vector;
+}
 //@ vector_anywhere_where: vector_anywhere
 template <int Hint, class T, int N, class I>
 __device__ __forceinline__ void ws_load_anywhere_where(
@@ -115,7 +131,7 @@ __device__ __forceinline__ void ws_load_anywhere_where(
     constexpr int words = N * sizeof(T) / 4;
     union { ws_vec<T, N> vector; unsigned word[words]; } old, found;
     old.vector = to;
-    found.vector = ws_load_anywhere<T, N, Hint>(from, place, there ? count : (I)0);
+    found.vector = ws_load_anywhere<T, N, Hint>(from, place, count);
     #pragma unroll
     for (int k = 0; k < words; ++k) old.word[k] = there ? found.word[k] : old.word[k];
     to = old.vector;

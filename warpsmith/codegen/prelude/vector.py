@@ -48,8 +48,10 @@ def with_words(piece: Piece) -> Iterator[Piece]:
 
 def with_conditions(piece: Piece) -> Iterator[Piece]:
     """With the loads of each size that have a predicate."""
-    words = "\n".join(_word_where(size) for size in (4, 8, 16))
-    yield replace(piece, text=piece.text.replace("WHERE", words))
+    text = piece.text
+    for word, written in (("LOADS", _word_where), ("SHARED", _shared_where)):
+        text = text.replace(word, "\n".join(written(size) for size in (4, 8, 16)))
+    yield replace(piece, text=text)
 
 
 def _word(byte_count: int) -> str:
@@ -125,6 +127,23 @@ def _word_where(byte_count: int) -> str:
         other = "" if hint is LoadHint.DEFAULT else "else "
         lines.append(f"    {other}if constexpr (Hint == {hint.value}) {load}")
     return "\n".join((*lines, "}"))
+
+
+def _shared_where(byte_count: int) -> str:
+    """The same from shared memory, at an address in that."""
+    count = byte_count // 4
+    shape = ".b32" if count == 1 else f".v{count}.b32"
+    outputs = ", ".join(f'"+r"(to.w[{i}])' for i in range(count))
+    load = f"ld.shared{shape} {_operands(count)}, [%{count}];"
+    asked = f"{{.reg .pred p; setp.ne.b32 p, %{count + 1}, 0; @p {load}}}"
+    return "\n".join(
+        (
+            "__device__ __forceinline__",
+            f"void ws_load_shared_where(ws_words<{byte_count}>& to, bool there, unsigned from) {{",
+            f'    asm volatile("{asked}" : {outputs} : "r"(from), "r"((int)there) : "memory");',
+            "}",
+        )
+    )
 
 
 def _store(suffix: str, shape: str, operands: str, code: str, kind: str, count: int) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
+from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -14,6 +15,7 @@ from warpsmith.schedule.transforms import parallelize, reorder, split, split_acr
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_row, merge_all, order_loops
 from warpsmith.schedulers.reduction.applicability import reductions
+from warpsmith.schedulers.rows.applicability import walks_rows
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.recompute import recompute, runs_of
 from warpsmith.schedulers.rows.rows import Rows
@@ -49,7 +51,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     tiles: tuple[TensorView, ...] = ()
     if params.weights_in_shared:
         tiles = through_shared(Rows(fusion, map_of(fusion), caches).weights)
-    recompute(fusion, runs_of(fusion, again=params.again))
+    recompute(fusion, runs_of(fusion, again=params.again), apart=True)
     domains = map_of(fusion)
     rows = Rows(fusion, domains, caches)
     full = {cached.register for cached in rows.full}
@@ -58,11 +60,15 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
         fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
     loads_first(fusion, caches, full, tiles, reload_weights=params.reload_weights)
+    fusion.bring_first(_reads_of_one(fusion))
     first, *others = reductions(fusion)
     keeps = order_loops(first, domains, order)
     _divide(fusion, first, keeps, len(rows.run.axes) - rows.run.start, params)
     part = params.unroll * params.block_x * params.vector
-    divide_weights(fusion, tiles, part, params.cluster, specialize=False)
+    uneven = not params.exact
+    divide_weights(fusion, tiles, part, params.cluster, uneven=uneven, specialize=False)
+    lengths = map_of(fusion)
+    fusion.divisors |= {(lengths.extent_of(t.logical[-1]), params.vector) for t in tiles}
     apart = {first, *tiles}
     alike = [tensor for tensor in fusion.computed if tensor not in apart]
     transform_like(first, alike)
@@ -76,6 +82,15 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     spread(fusion, caches, params.vectorized, first, outer, streaming, whole, tiles)
     for cached in caches:
         cached.register.evict_last = params.evict_last and cached.register in full
+
+
+def _reads_of_one(fusion: Fusion) -> list[Read]:
+    """The reads of what there is once a row, which would else be waited for behind what all rows
+    share.
+    """
+    rows = walks_rows(fusion)
+    reads = (op for op in fusion.operations if isinstance(op, Read) and op.is_one)
+    return [read for read in reads if read.output not in rows]
 
 
 def _divide(fusion: Fusion, tensor: TensorView, keeps: int, run: int, params: RowParams) -> None:

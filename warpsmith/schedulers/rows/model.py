@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from warpsmith.schedulers.multiprocessor import together
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.resident import REGISTER_BYTES
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -35,14 +36,14 @@ rows, and keep in step."""
 EVICT_LAST_TIMES = 1.1
 """Times that share beside sums of columns, where what is read is the last that leaves the L2."""
 
-ASKED_SHARE = 1.93
+ASKED_SHARE = 2.09
 """Of a multiprocessor's part of the memory's rate, at which its blocks load rows while nothing of
 them is computed."""
 
 WEIGHTS_SHARE = 0.204
 """Of the time of loading as many bytes of rows, what inputs that all rows share take."""
 
-LATENCY_US = 0.374
+LATENCY_US = 0.5
 """From an access to the memory until its data is there: of each row that threads load themselves,
 and of the first that is loaded ahead."""
 
@@ -87,13 +88,15 @@ TAIL_SHARE = 1.08
 """Of a block's time, in which the last blocks are alone."""
 
 RELOAD_LOSS = 0.0426
+KEPT_LOSS = 0.0107
 WIDE_LOSS = 0.00946
 ALONE_LOSS = 0.0871
 DEEP_LOSS = 0.0199
 BY_THREADS_LOSS = 0.026
-"""More of the time: where what all rows share is loaded where it is used; for each doubling of a
-row's MANY_THREADS; where a multiprocessor has one block at once, of one row after the other; for
-MANY_ELEMENTS of a thread beyond the first so many; and where threads copy rows to the ring."""
+"""More of the time: where what all rows share is loaded where it is used, and, for each byte of it,
+where it is loaded first by whole warps, beside elements narrower than a register; for each doubling
+of a row's MANY_THREADS; where a multiprocessor has one block at once, of one row after the other;
+for MANY_ELEMENTS of a thread beyond the first so many; and where threads copy rows to the ring."""
 
 MANY_THREADS, MANY_ELEMENTS = 256, 32
 
@@ -260,6 +263,9 @@ def _instructions(work: Work, params: RowParams, held: float, target: Target) ->
 def _loss(work: Work, params: RowParams, ring: float) -> float:
     """Of the time of rows, what certain shapes take more."""
     loss = RELOAD_LOSS if params.reload_weights and not params.weights_in_shared else 0.0
+    if not (params.reload_weights or _in_turns(work, params)):
+        narrow = work.item < REGISTER_BYTES and params.block_x >= WARP
+        loss += KEPT_LOSS * work.weights if narrow else 0.0
     loss += WIDE_LOSS * _doublings(params.block_x / MANY_THREADS)
     alone = params.blocks_per_sm == 1 and not _in_turns(work, params)
     loss += ALONE_LOSS if alone else 0.0

@@ -66,7 +66,7 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
 
     def ways(vector: int, cluster: int, *, across: bool = False) -> list[RowParams]:
         in_shared = (
-            cluster > 1 and fit and not unfit_for_copies(weights, length // cluster, problem)
+            cluster > 1 and fit and not (across or unfit_for_copies(weights, length, problem))
         )
         each = (
             _spread(
@@ -195,8 +195,9 @@ def _spread(
             across=across,
         )
         yield params
-        if in_shared and choice.reload_weights and whole:
-            yield from _with_weights_in_shared(params, row, length // cluster * choice.passing)
+        part = block_x * unroll * vector
+        if in_shared and choice.reload_weights and (cluster - 1) * part < length:
+            yield from _with_weights_in_shared(params, row, part * choice.passing)
 
 
 def _full(rows: Rows, vectors: int, threads: int, passes: int, cluster: int) -> int:

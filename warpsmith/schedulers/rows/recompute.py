@@ -12,9 +12,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from warpsmith.ir.draws import OF_BLOCK
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise, Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
+from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 from warpsmith.schedulers.reduction.recompute import clone_of
@@ -71,20 +73,33 @@ def runs_of(
     return found
 
 
-def recompute(fusion: Fusion, runs: Mapping[TensorView, Run]) -> None:
+def recompute(fusion: Fusion, runs: Mapping[TensorView, Run], *, apart: bool = False) -> None:
     """Give stages their own copies of what several of them compute.
 
-    `runs` may be those of a part of the fusion; what others read stays as it is.
+    `runs` may be those of a part of the fusion; what others read stays as it is. `apart`: copies
+    that widen 16 bits do so by an instruction that ptxas does not know for the same, which would
+    else keep what the first one made.
     """
     stage_of = {tensor: run.stages[0] for tensor, run in runs.items()}
     for operation in reversed(list(fusion.operations)):
         output = operation.outputs[0]
-        for stage in runs[output].stages[1:] if output in runs else ():
+        later = runs[output].stages[1:] if output in runs else ()
+        for time, stage in enumerate(later, 2):
             clone = clone_of(fusion, output, {s: s for s in tensor_inputs(operation)})
             stage_of[clone] = stage
+            made = clone.definition
+            if apart and isinstance(made, Pointwise) and _widens(made):
+                inputs = (*made.inputs, Const(time, DataType.Int))
+                fusion.replace(made, Pointwise("widen_again", inputs, clone))
             for use in fusion.uses(output):
                 if stage_of.get(use.outputs[0]) == stage:
                     fusion.replace(use, replace_tensor(use, output, clone))
+
+
+def _widens(operation: Pointwise) -> bool:
+    """Whether it makes floats of 16 bits."""
+    (source, *_), wide = operation.inputs, operation.output.dtype is DataType.Float
+    return operation.op == "cast" and wide and source.dtype in (DataType.BFloat16, DataType.Half)
 
 
 class _Origins:

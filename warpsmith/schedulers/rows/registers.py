@@ -11,13 +11,16 @@ from warpsmith.targets.family import Limits
 BLOCK_THREADS = 128
 """Threads of a block that has several short rows."""
 
-SHORT_VECTORS = 128
-"""Rows of up to this many vectors may be reduced by the lanes of one warp, without barriers."""
+SHORT_VECTORS, SHORT_DENSE = 128, 320
+"""Rows of up to this many vectors may be reduced by the lanes of one warp, without barriers; and
+those that lie in one piece, with narrow accesses, where a block for each such row has too little on
+its way (instance norms of 13x13 and 17x17 pixels took twice as long as a copy; one H100,
+2026-11-26), or with vectors of MANY elements."""
 
-SHORT_NARROW = 320
-"""The same where accesses are narrow and rows lie in one piece: a block for each such row has too
-little on its way (instance norms of 13x13 and 17x17 pixels took twice as long as a copy; one H100,
-2026-11-26)."""
+MANY = 8
+"""Elements of a vector, of which a warp has so many that few of them are enough: LayerNorm of
+31167x1048 took 50 microseconds with five warps, 44 with one (H200); softmax of 1450x1184 in float
+8.5 and 9.6."""
 
 MOST_THREADS = 512
 """Threads of a row in pieces, unless its registers need more."""
@@ -31,11 +34,11 @@ kernels spill even with 128."""
 
 MOST_BLOCKS_PER_SM = 16
 
-FEW_THREADS = 96
-"""Of a row that has warps of its own. Two rows of 64 threads side by side meet at one barrier, and
-took up to 10 % longer."""
+FEW_THREADS, FEW_OF_MANY = 96, 64
+"""Of a row that has warps of its own, and with vectors of MANY elements. Two rows of 64 threads
+side by side meet at one barrier, and took up to 10 % longer."""
 
-MOST_COVERED = 1.25
+MOST_COVERED, MOST_OF_MANY = 1.25, 1.4
 """Of a row, by threads some of which have none of it."""
 
 FIXED_REGISTERS = 12
@@ -104,8 +107,13 @@ class Part:
     @property
     def short(self) -> int:
         """Vectors up to which the lanes of a warp may have it."""
-        alone = self.narrow and not (self.in_pieces or self.clustered)
-        return SHORT_NARROW if alone else SHORT_VECTORS
+        alone = not (self.in_pieces or self.clustered)
+        return SHORT_DENSE if alone and (self.narrow or self.of_many) else SHORT_VECTORS
+
+    @property
+    def of_many(self) -> bool:
+        """Whether it has whole vectors of MANY elements."""
+        return self.vector >= MANY and not (self.across or self.in_pieces)
 
     @property
     def widens(self) -> bool:
@@ -178,14 +186,13 @@ def shapes_of(row: Part, accesses: int, line: int) -> Iterator[tuple[int, int]]:
 
 def _all_warps(row: Part) -> Iterator[tuple[int, int]]:
     """Every number of warps that leaves few threads without work."""
+    few = max(FEW_OF_MANY if row.of_many else FEW_THREADS, row.fewest)
+    most = row.vectors * (MOST_OF_MANY if row.of_many else MOST_COVERED)
     for unroll in range(1, MOST_ELEMENTS // row.vector + 1):
         threads = _threads(row, unroll)
-        little = threads * unroll <= row.vectors * MOST_COVERED
-        if (
-            max(FEW_THREADS, row.fewest) <= threads <= row.limits.block_threads
-            and little
-            and row.fits(threads, unroll)
-        ):
+        needed = threads * (unroll - 1) < row.vectors
+        little = needed and threads * unroll <= most
+        if few <= threads <= row.limits.block_threads and little and row.fits(threads, unroll):
             yield threads, unroll
 
 
