@@ -110,6 +110,18 @@ def test_what_is_needed_behind_the_meeting_alone_is_loaded_there() -> None:
     assert [buffer.name[-5:] for buffer in kernel.shared if "kept" in buffer.name] == ["_kept"]
 
 
+def test_what_only_follows_a_meeting_is_computed_behind_it() -> None:
+    """Of an input that is needed before it, too: gradients are scaled by weights of columns."""
+    p = Program()
+    dy, weight = p.input(FLOAT, (None, None)), p.input(FLOAT, (None,))
+    wide = p.op("neg", dy)
+    total = p.broadcast(p.reduce("sum", wide, [0]), [True, False])
+    scaled = p.op("mul", wide, p.broadcast(weight, [True, False]))
+    p.output(p.op("sub", scaled, total))
+    kernel = check(p, ((97, 8), (8,)), 2)
+    assert any(buffer.name.endswith("_kept") for buffer in kernel.shared)
+
+
 def test_single_elements_are_loaded_again() -> None:
     """Turns are kept in vectors alone."""
     kernel = check(gradient(), ((67, 7), (67, 7)), 2)

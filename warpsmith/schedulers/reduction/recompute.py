@@ -32,9 +32,9 @@ def recompute_after(fusion: Fusion, caches: tuple[Cached, ...]) -> tuple[Cached,
     made: list[Cached] = []
     for operation in list(fusion.operations):
         output = operation.outputs[0]
-        if isinstance(operation, Reduction) or output not in after | aside:
+        if isinstance(operation, Reduction) or output in before:
             continue
-        own = clones if output in after else beside
+        own = beside if output in aside else clones
         reader: Operation = operation
         for source in tensor_inputs(operation):
             if source in before:
