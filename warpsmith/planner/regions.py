@@ -31,6 +31,9 @@ from warpsmith.planner.sinks import all_sinks, made_in, merge_sinks
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
 from warpsmith.schedulers.table import PERSISTENT
 
+OF_PARTS = ("parts", "outer_groups", "outer_persistent", "outer_grid")
+"""Schedulers of kernels that sum parts, or columns, and keep all elements for what these give."""
+
 MOST_AGAIN = 64
 """Operations that a segment computes of those that another one computes too: where each segment
 began with all that is before it, what they compute would grow with the square of the program."""
@@ -151,7 +154,7 @@ def _rows_then_columns(segments: Segments, part: Part, shape: Shape) -> list[Seg
 def _elements_first(
     segments: Segments, sinks: Sequence[int], region: Sequence[int], stored: frozenset[int]
 ) -> list[Segment]:
-    """One segment that keeps rows of parts, and writes what it sums of parts for those behind it.
+    """One segment that keeps elements, and writes what it sums of them for those behind it.
 
     Nothing where no sink is made so, or where others need more of it. It runs before all others,
     and reads nothing that these write.
@@ -159,7 +162,7 @@ def _elements_first(
     graph = segments.graph
     each = all_sinks(segments, made_in(segments, region, sinks, stored), sinks, ())
     there = stored.difference(number for p in region for number in graph.made(p))
-    own = [sink for sink in each if segments.of([sink], there).taken_by("parts")]
+    own = [sink for sink in each if segments.of([sink], there).taker in OF_PARTS]
     others = [sink for sink in each if sink not in own]
     if not own or not others:
         return []
@@ -167,7 +170,7 @@ def _elements_first(
     needed = {number for p in graph.slice(others, stored) for number in graph.made(p)}
     given = sorted(made & needed & reduced_between(graph, region, stored))
     first = segments.of([*given, *own], there)
-    if not first.taken_by("parts"):
+    if first.taker not in OF_PARTS:
         return []
     behind = [sink for sink in others if sink not in given]
     return [first, *(cut_region(segments, behind, stored.union(given)) if behind else [])]

@@ -127,6 +127,11 @@ class Segment:
         """Whether this scheduler takes it."""
         return any(name == scheduler and not reason for name, reason in self.refusals)
 
+    @property
+    def taker(self) -> str:
+        """The first scheduler that takes it; empty where none does."""
+        return next((name for name, reason in self.refusals if not reason), "")
+
 
 @dataclass(frozen=True, slots=True)
 class _Held:

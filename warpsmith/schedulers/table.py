@@ -7,6 +7,7 @@ from warpsmith.schedulers.inner_grid.candidate import InnerGrid
 from warpsmith.schedulers.matmul.candidate import Product
 from warpsmith.schedulers.matmul_by_threads.candidate import ProductByThreads
 from warpsmith.schedulers.outer_grid.candidate import OuterGrid
+from warpsmith.schedulers.outer_groups.candidate import OuterGroups
 from warpsmith.schedulers.outer_persistent.candidate import OuterPersistent
 from warpsmith.schedulers.parts.candidate import OfParts
 from warpsmith.schedulers.pointwise.candidate import Pointwise
@@ -18,6 +19,7 @@ SCHEDULERS: tuple[type[Candidate], ...] = (
     Pointwise,
     Reduced,
     OfParts,
+    OuterGroups,
     InnerPersistent,
     InnerGrid,
     OuterPersistent,

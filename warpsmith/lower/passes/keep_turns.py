@@ -90,9 +90,7 @@ def _found(kernel: Kernel) -> tuple[For, For, tuple[tuple[_Load, _Load], ...]] |
     """The loop before blocks meet and the one behind that load the same in turns, and those loads:
     of the second beside those of the first.
     """
-    meeting = next(
-        (n for n, s in enumerate(kernel.body) if isinstance(s, Reduce) and _meets(s)), None
-    )
+    meeting = next((n for n, s in enumerate(kernel.body) if isinstance(s, Reduce)), None)
     if meeting is None:
         return None
     loops = [
@@ -115,11 +113,6 @@ def _found(kernel: Kernel) -> tuple[For, For, tuple[tuple[_Load, _Load], ...]] |
         if first is not None and first.loop.extent == load.loop.extent:
             pairs.append((first, load))
     return (before, after, tuple(pairs)) if pairs else None
-
-
-def _meets(reduce: Reduce) -> bool:
-    """Whether blocks of the grid exchange something, or those of a cluster."""
-    return reduce.meets or reduce.blocks > 1
 
 
 def _loads(turn: For) -> Iterator[_Load]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
+from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import Group, map_of
@@ -78,6 +79,7 @@ def in_turns(
     params: Turns,
     order: Mapping[Group, int],
     divide: Callable[[TensorView, int], TensorView],
+    aside: Collection[TensorView] = (),
 ) -> TensorView:
     """Lay loops on all tensors; returns the first reduction of a thread.
 
@@ -85,19 +87,21 @@ def in_turns(
         order: the place in memory of each dimension.
         divide: gives a reduction, of which so many loops are kept, those of blocks and threads, and
             returns what a thread reduces.
+        aside: tensors that have other loops. What is in shared memory is the way between them.
     """
     domains = map_of(fusion)
     fusion.blocks_per_sm = params.blocks_per_sm
     fusion.kept_turns = params.kept
-    partials = [divide(t, order_loops(t, domains, order)) for t in reductions(fusion)]
+    reduced = [tensor for tensor in reductions(fusion) if tensor not in aside]
+    partials = [divide(t, order_loops(t, domains, order)) for t in reduced]
     reference = partials[0]
     results = {out for op in fusion.operations if isinstance(op, Reduction) for out in op.outputs}
-    others = [tensor for tensor in fusion.computed if tensor not in results]
+    others = [t for t in fusion.computed if t not in results and t not in aside]
     transform_like(reference, others)
     parallelize_like(reference, selected_tensors=others)
     vectorize(caches, params.vectorized)
-    inline_most(fusion, fusion.computed)
-    after, walks = after_reduction(fusion), walks_reduced(fusion, map_of(fusion))
+    inline_most(fusion, [t for t in fusion.computed if t.memory is not MemoryType.shared])
+    after, walks = after_reduction(fusion), walks_reduced(fusion, map_of(fusion), partials)
     keep_vectors_apart(reference, [tensor for tensor in others if tensor not in after])
     for cached in caches:
         if cached.load:

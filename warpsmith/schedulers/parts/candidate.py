@@ -6,6 +6,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.kept import InRegisters
+from warpsmith.schedulers.outer_groups.heuristic import faster as images_faster
 from warpsmith.schedulers.parts import apply, heuristic, levels
 from warpsmith.schedulers.parts.heuristic import Parts
 from warpsmith.schedulers.parts.shapes import PartsParams
@@ -23,7 +24,9 @@ class OfParts(InRegisters[Parts]):
 
     def unfit(self, problem: Problem) -> str:
         grid = not self.declined_by("inner_grid")
-        return heuristic.unsupported_sizes(self.rows, problem, grid=grid)
+        if reason := heuristic.unsupported_sizes(self.rows, problem, grid=grid):
+            return reason
+        return "" if self.declined_by("outer_groups") else images_faster(self.rows, problem)
 
     def parameters(self, problem: Problem) -> PartsParams:
         return heuristic.choose(self.rows, problem)

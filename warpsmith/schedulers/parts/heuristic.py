@@ -213,6 +213,12 @@ def _rather_as_rows(
     return f"rows in pieces are as fast by accesses of {access} bytes"
 
 
+def predicted_us(parts: Parts, problem: Problem) -> float:
+    """Microseconds of the shape that is chosen; infinite where there is none."""
+    best = _best(parts, problem)
+    return math.inf if best is None else whole_us(parts.work(problem, best[1].cluster), best[1])
+
+
 def choose(parts: Parts, problem: Problem) -> PartsParams:
     """The shape that takes the least time, as `time_us` sees it."""
     best = _best(parts, problem)

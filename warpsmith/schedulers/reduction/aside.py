@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -29,10 +29,13 @@ def only_after(fusion: Program, domains: DomainMap, after: set[TensorView]) -> l
     return list(found)
 
 
-def walks_reduced(fusion: Program, domains: DomainMap) -> set[TensorView]:
-    """The tensors with a dimension that is reduced somewhere, or is made from one."""
+def walks_reduced(
+    fusion: Program, domains: DomainMap, reduced: Iterable[TensorView] = ()
+) -> set[TensorView]:
+    """The tensors with a dimension that is reduced somewhere, or by these, or is made from one."""
     axes = {t: (*t.root, *t.logical) for t in fusion.computed}
-    gone = {domains.group(a) for group in axes.values() for a in group if a.is_reduction}
+    known = [axes[tensor] for tensor in reduced] or axes.values()
+    gone = {domains.group(a) for group in known for a in group if a.is_reduction}
     found: set[TensorView] = set()
     for tensor, own in axes.items():
         concrete = {domains.group(a): integers.ZERO for a in own if not a.is_broadcast}

@@ -1,0 +1,1 @@
+"""Fusions that sum columns, then groups of neighbouring columns, and need all of them again."""

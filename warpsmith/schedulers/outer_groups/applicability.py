@@ -1,0 +1,43 @@
+"""When blocks may keep images whose channels are summed, and then groups of them."""
+
+from __future__ import annotations
+
+from warpsmith.ir.exprs import tensor_inputs
+from warpsmith.ir.program import Program
+from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of
+from warpsmith.schedulers.parts.levels import refusal as parts_refusal
+from warpsmith.schedulers.pointwise.applicability import cached_map
+from warpsmith.schedulers.reduction.applicability import after_reduction, pattern, reductions
+
+
+def refusal(fusion: Program) -> str:
+    """Why the scheduler cannot take the fusion; empty when it can. Its blocks meet once."""
+    if reason := parts_refusal(fusion):
+        return reason
+    domains = cached_map(fusion)
+    inputs = [[t.shape_axes[d] for d in t.memory_order()] for t in fusion.input_tensors]
+    levels, reason = levels_of(fusion, domains, inputs)
+    assert levels is not None, reason
+    wanted = levels.kept | levels.parts | levels.inside
+    orders = (in_memory(domains, axes, wanted) for axes in inputs)
+    if not any(_are_images(order, levels) for order in orders if set(order) == wanted):
+        return "no input has groups of columns side by side, and several rows of them"
+    after = after_reduction(fusion)
+    for tensor in reductions(fusion):
+        assert tensor.definition is not None
+        meets = not pattern(domains, tensor)[1].isdisjoint(levels.inside)
+        if meets and any(source in after for source in tensor_inputs(tensor.definition)):
+            return f"{tensor.name} reduces what was reduced before"
+    return ""
+
+
+def _are_images(order: list[int], levels: Levels) -> bool:
+    """Whether dimensions in memory order are images, what is within one, groups, and channels."""
+    inside, images = len(levels.inside), len(levels.kept) - 1
+    return (
+        images > 0
+        and len(levels.parts) == 1
+        and levels.kept.issuperset((*order[:images], order[-2]))
+        and set(order[images : images + inside]) == levels.inside
+        and order[-1] in levels.parts
+    )
