@@ -7,6 +7,7 @@ import pytest
 
 import warpsmith
 from bench.batch_norm import batch_norm, batch_norm_bwd
+from bench.group_norm import group_norm, group_norm_bwd
 from bench.images import Images
 from bench.problem import Problem, outputs_of
 from tests.support.grid_meetings import ROWS, shares
@@ -18,6 +19,8 @@ PROBLEMS = (
     batch_norm(Images(16, 64, 73, True), "bfloat16"),
     batch_norm_bwd(Images(64, 128, 28, True), "float"),
     batch_norm_bwd(Images(49, 96, 40, True), "bfloat16"),
+    group_norm(Images(16, 32, 153, True), "bfloat16"),
+    group_norm_bwd(Images(44, 288, 35, True), "bfloat16"),
 )
 LARGEST = {"bfloat16": 2e-2, "float": 1e-4}
 
@@ -26,7 +29,8 @@ def ready(problem: Problem) -> tuple[Any, Any, Any]:
     """The call, its inputs, and what comes of them in float64."""
     inputs = problem.draw()
     function = warpsmith.fuse(problem.fused)
-    assert "scheduler   outer_grid" in function.lower(*inputs).compile().explain()
+    said = function.lower(*inputs).compile().explain()
+    assert "scheduler   outer_grid" in said or "scheduler   outer_groups" in said
     return function, inputs, outputs_of(problem.eager(*(x.double() for x in inputs)))
 
 
