@@ -182,3 +182,12 @@ def test_who_has_images(problem: Bench, scheduler: str) -> None:
         blocks, kept = launch.params.blocks_per_sm, launch.params.kept
         assert kept > 0
         assert blocks * (launch.shared_bytes + limits.shared_taken) <= limits.sm_shared
+
+
+def test_vectors_divide_channels_that_groups_do_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That 24 channels are three vectors follows from no factor of three groups."""
+    monkeypatch.setattr("bench.group_norm.GROUPS", 3)
+    force(monkeypatch, cluster=1, block_y=4, kept=9)
+    problem = group_norm(Images(2, 24, 4, True), "bfloat16")
+    assert schedulers(problem) == ["outer_groups"]
+    check_right(problem)

@@ -60,7 +60,6 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGroupsParams)
     groups = Groups(fusion, map_of(fusion), caches)
     axes, images = groups.axes, len(groups.kept) - 2
     sides = _Sides.of(fusion, groups)
-    fusion.divisors |= {(groups.run.extent, params.vector)}
     blocks: Symbol | int = params.cluster or Symbol(SPLITS, low=1)
     if isinstance(blocks, Symbol):
         fusion.launch_symbols.append(blocks)
@@ -74,6 +73,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGroupsParams)
         split(tensor, keeps, params.unroll)
         split_over_blocks(tensor, keeps, blocks)
         merge_all(tensor, images, keeps)
+        fusion.divisors |= {(map_of(fusion).extent_of(tensor.loop[images]), params.vector)}
         split(tensor, images, params.vector)
         vectors = map_of(fusion).extent_of(tensor.loop[images])
         fusion.limits |= {(vectors, params.block_x)}
