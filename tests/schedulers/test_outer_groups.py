@@ -9,7 +9,7 @@ from bench.images import Images
 from bench.instance_norm import instance_norm_bwd
 from bench.problem import Problem as Bench
 from bench.row_shapes import plan
-from tests.schedulers.test_parts import check_right, schedulers
+from tests.schedulers.test_parts import Make, check_right, schedulers
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
@@ -56,11 +56,11 @@ def force(monkeypatch: pytest.MonkeyPatch, **given: int) -> None:
 @pytest.mark.parametrize("make", [group_norm, group_norm_bwd])
 @pytest.mark.parametrize("way", WAYS)
 def test_elements_are_read_once(
-    way: str, make: object, dtype: str, monkeypatch: pytest.MonkeyPatch
+    way: str, make: Make, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups of three channels, in vectors of eight and of four; the last turn is not whole."""
     force(monkeypatch, **WAYS[way])
-    problem = (group_norm if make is group_norm else group_norm_bwd)(Images(2, 96, 7, True), dtype)
+    problem = make(Images(2, 96, 7, True), dtype)
     call = plan(problem)
     assert schedulers(problem)[0] == "outer_groups"
     params, kernel = call.launches[0].params, call.launches[0].compiled.kernel
@@ -182,6 +182,17 @@ def test_who_has_images(problem: Bench, scheduler: str) -> None:
         blocks, kept = launch.params.blocks_per_sm, launch.params.kept
         assert kept > 0
         assert blocks * (launch.shared_bytes + limits.shared_taken) <= limits.sm_shared
+
+
+@pytest.mark.parametrize("make", [group_norm, group_norm_bwd])
+def test_one_image_is_shared_by_all_blocks(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dimension of one element is none: loops begin with the groups."""
+    force(monkeypatch, cluster=0, block_y=4, kept=1)
+    problem = make(Images(1, 96, 6, True), "bfloat16")
+    params = plan(problem).launches[0].params
+    assert isinstance(params, OuterGroupsParams)
+    assert params.vector == 8
+    check_right(problem)
 
 
 def test_vectors_divide_channels_that_groups_do_not_say(monkeypatch: pytest.MonkeyPatch) -> None:

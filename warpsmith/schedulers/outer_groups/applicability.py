@@ -21,7 +21,7 @@ def refusal(fusion: Program) -> str:
     wanted = levels.kept | levels.parts | levels.inside
     orders = (in_memory(domains, axes, wanted) for axes in inputs)
     if not any(_are_images(order, levels) for order in orders if set(order) == wanted):
-        return "no input has groups of columns side by side, and several rows of them"
+        return "no input has groups of columns side by side"
     after = after_reduction(fusion)
     for tensor in reductions(fusion):
         assert tensor.definition is not None
@@ -32,11 +32,12 @@ def refusal(fusion: Program) -> str:
 
 
 def _are_images(order: list[int], levels: Levels) -> bool:
-    """Whether dimensions in memory order are images, what is within one, groups, and channels."""
+    """Whether dimensions in memory order are images, which may be one, what is within each, groups,
+    and channels.
+    """
     inside, images = len(levels.inside), len(levels.kept) - 1
     return (
-        images > 0
-        and len(levels.parts) == 1
+        len(levels.parts) == 1
         and levels.kept.issuperset((*order[:images], order[-2]))
         and set(order[images : images + inside]) == levels.inside
         and order[-1] in levels.parts

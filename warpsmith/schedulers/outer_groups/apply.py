@@ -34,6 +34,9 @@ LOOPS = (
     ParallelType.block_x,
     ParallelType.serial,
 )
+ONE_PART = 5
+"""The place of the loop that has one iteration, of what a block has of the channels: all."""
+
 OWN = [1, 2, 3]
 """Of what a thread reduces by itself: blocks, where an image has one, turns, and accesses."""
 
@@ -55,7 +58,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGroupsParams)
 
     `[N grid_x, G serial, G block_x | channels serial]`
 
-    These results come back through shared memory, and all go through their turns again.
+    These results come back through shared memory, and all go through their turns again. Of one
+    image the one part of its channels stands in front.
     """
     groups = Groups(fusion, map_of(fusion), caches)
     axes, images = groups.axes, len(groups.kept) - 2
@@ -65,6 +69,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGroupsParams)
         fusion.launch_symbols.append(blocks)
     own = OWN if params.cluster == 1 else OWN[1:]
     kinds = list(LOOPS)
+    if not images:
+        del kinds[ONE_PART]
     kinds[1] = SHARED_BY.get(params.cluster, ParallelType.cluster_x)
 
     def divide(tensor: TensorView, keeps: int) -> TensorView:
@@ -80,7 +86,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGroupsParams)
         fusion.divisors |= {(vectors, params.block_x)}
         split(tensor, images, params.block_x)
         merge_all(tensor, 0, images)
-        reorder(tensor, {1: 5, 2: 6, 3: 7})
+        reorder(tensor, {1: 5, 2: 6, 3: 7} if images else {1: 5, 2: 6})
         for position, kind in enumerate(kinds):
             parallelize(tensor, position, kind)
         return rfactor(tensor, own)[0]
@@ -182,8 +188,8 @@ def _divide_groups(
     for tensor in sides.joined:
         order_loops(tensor, map_of(fusion), _places(fusion, axes))
         merge_all(tensor, 0, images)
-        split(tensor, 1, threads)
-        for position, kind in enumerate(GROUP_LOOPS):
+        split(tensor, min(images, 1), threads)
+        for position, kind in enumerate(GROUP_LOOPS if images else GROUP_LOOPS[1:]):
             parallelize(tensor, position, kind)
     reference = sides.joined[0]
     transform_like(reference, sides.others)

@@ -65,7 +65,8 @@ class Parts(Rows):
     @cached_property
     def axes(self) -> tuple[IterDomain, ...]:
         """The dimensions in memory order, as the largest input has them, reshaped or not."""
-        place = {self.domains.group(axis): axis for axis in self.sums[0].logical}
+        axes = (axis for axis in self.sums[0].logical if not axis.is_broadcast)
+        place = {self.domains.group(axis): axis for axis in axes}
         wanted = frozenset(place)
         for cached in sorted((c for c in self.caches if c.load), key=lambda c: -c.memory.rank):
             order = in_memory(self.domains, _as_it_lies(cached), wanted)
