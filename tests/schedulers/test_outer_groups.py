@@ -112,6 +112,11 @@ def test_what_groups_and_channels_need_is_loaded_for_both(cluster: int) -> None:
 def test_fusions_that_it_does_not_take() -> None:
     assert refusal(gradient().fusion) == ""
     assert refusal(gradient(twice=True).fusion).endswith("reduces what was reduced before")
+    p = Program()
+    x = p.input(FLOAT, (None, 8, None))
+    total = p.reduce("sum", x, [0, 2])
+    p.output(p.op("sub", x, p.broadcast(total, [True, False, True])))
+    assert refusal(p.fusion).startswith("no weights tell"), "these are channels of several images"
 
 
 def work(problem: tuple[int, int, int], *, backward: bool, moments: bool) -> Work:

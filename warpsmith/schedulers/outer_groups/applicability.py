@@ -19,9 +19,12 @@ def refusal(fusion: Program) -> str:
     levels, reason = levels_of(fusion, domains, inputs)
     assert levels is not None, reason
     wanted = levels.kept | levels.parts | levels.inside
-    orders = (in_memory(domains, axes, wanted) for axes in inputs)
+    orders = [in_memory(domains, axes, wanted) for axes in inputs]
     if not any(_are_images(order, levels) for order in orders if set(order) == wanted):
         return "no input has groups of columns side by side"
+    weights = (order for order in orders if levels.inside.isdisjoint(order))
+    if len(levels.kept) == 1 and not any(levels.parts <= set(order) for order in weights):
+        return "no weights tell the columns of a group apart, and there is one image"
     after = after_reduction(fusion)
     for tensor in reductions(fusion):
         assert tensor.definition is not None

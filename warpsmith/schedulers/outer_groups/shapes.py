@@ -15,23 +15,24 @@ from warpsmith.targets.target import Target
 LEAST_HEIGHT = 2
 """Threads one below the other, at least: the meeting of a block is where turns are kept for."""
 
-MEMORY_SHARE, FLIGHT_BYTES, FLIGHT_POWER = 0.78, 32768, 0.086
+MEMORY_SHARE, FLIGHT_BYTES, FLIGHT_POWER = 0.788, 32768, 0.145
 """Of the memory's rate, what blocks reach whose turns have so many bytes on a multiprocessor, and
-the power by which smaller ones are slower. As the constants below, fitted to 130 times of group
-norms of 2 to 60 MB: 12 % off (root mean square; one H200, 2026-11-26)."""
+the power by which smaller ones are slower. As the constants below, fitted to 151 times of group
+norms of 2 to 260 MB: 11 % off (root mean square; one H200, 2026-11-26)."""
 
 ENOUGH_BLOCKS = 0.4
 """Of the blocks that multiprocessors hold, those from which on more are no faster."""
 
-FIXED_US, WAVE_US, EXCHANGE_US = 6.2, 0.76, 0.71
+FIXED_US, WAVE_US, EXCHANGE_US = 5.8, 0.61, 0.84
 """What a launch takes with the first loads and the last stores; each round of clusters, and each
 doubling of a cluster's blocks in one."""
 
-JOIN_US, STATES_US = 0.025, 4.0e-5
+JOIN_US, THREADS_US, BLOCKS_US = 0.047, 2.85e-5, 2.16e-5
 """For each channel of a group and number that is reduced of it, what the one thread takes that has
-the group; and for each byte that a thread gets from others of its block, and from other blocks."""
+the group; for each byte of what threads below each other have of a block's channels, and for each
+of what its blocks have of an image's."""
 
-ELEMENT_INSTRUCTIONS, SHARPNESS = 2.96, 1.46
+ELEMENT_INSTRUCTIONS, SHARPNESS = 3.14, 1.58
 """Of an element of an input in each of both walks, one more of moments; and of the maximum of what
 memory and instructions take."""
 
@@ -214,6 +215,6 @@ def time_us(work: Work, params: OuterGroupsParams, target: Target) -> float:
 
 def _exchanges_us(work: Work, params: OuterGroupsParams, grid: Grid) -> float:
     """What threads get from each other: of channels, and of groups of these."""
-    given = work.states * work.channels * (params.block_y + grid.splits)
-    joins = work.channels / params.joining
-    return STATES_US * given + JOIN_US * joins * work.states / 4
+    joins = work.channels / params.joining * work.states / 4
+    each = THREADS_US * params.block_y + BLOCKS_US * grid.splits
+    return each * work.states * work.channels + JOIN_US * joins
