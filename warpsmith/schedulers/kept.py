@@ -43,7 +43,7 @@ class InRegisters(Kept[V]):
     """Where they stay in registers.
 
     Attributes:
-        in_one_pass: moments of 16 bits are, where that is near enough.
+        in_one_pass: moments of bfloat16 are, where that is near enough.
     """
 
     keeps: ClassVar[bool] = True

@@ -2,7 +2,7 @@
 
 Those are for rows that are read once and gone. Here a second pass over a row costs no memory, so
 the mean is known before the squares of distances to it are summed: half the instructions, and at
-least as accurate. Rows of 16 bits need no second pass: an element of a row takes the mean's place,
+least as accurate. Rows of bfloat16 need no second pass: an element of a row takes the mean's place,
 and both sums are of distances to that.
 """
 
@@ -22,16 +22,16 @@ from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.schedulers.rows.applicability import walks_rows
 
-NARROW: Final = 2
-"""Bytes of elements whose rows need no second pass, and of all that is made of them. With `n`
+NARROW: Final = DataType.BFloat16
+"""Elements whose rows need no second pass, where all that is made of them has no more bytes. Of `n`
 elements, and the worst of them at the mean's place, the variance is wrong by `n` roundings of a
-float: 3 digits of 32768 elements remain, and 16 bits have 2 or 3."""
+float: 9 bits of 32768 elements remain, and a bfloat16 has 8. A half has 11."""
 
 
 def in_two_passes(fusion: Fusion, *, or_one: bool) -> None:
     """Replace each reduction to moments: `sum(x) / n`, then `sum((x - mean)^2)` where needed.
 
-    `or_one`: both sums in one pass where the row has 16 bits, and so has what is made of it.
+    `or_one`: both sums in one pass where the row is of bfloat16, and nothing wider is made of it.
     """
     for operation in list(fusion.operations):
         if not (isinstance(operation, Reduction) and operation.counts_elements):
@@ -49,7 +49,7 @@ def in_two_passes(fusion: Fusion, *, or_one: bool) -> None:
 
 
 def _narrow_origin(fusion: Fusion, row: _Row) -> TensorView | None:
-    """The input of 16 bits whose last dimension a row is, where no result has more of each element.
+    """The bfloat16 input whose last dimension a row is, where no result has more of each element.
 
     Images have short rows, of which an element that is read apart is a large part: instance norm of
     8x8 pixels took 1.2 times as long (H200).
@@ -60,10 +60,10 @@ def _narrow_origin(fusion: Fusion, row: _Row) -> TensorView | None:
     if not (isinstance(cast, Pointwise) and cast.op == "cast"):
         return None
     (origin,) = cast.inputs
-    if not (isinstance(origin, TensorView) and origin.is_input and origin.dtype.size == NARROW):
+    if not (isinstance(origin, TensorView) and origin.is_input and origin.dtype is NARROW):
         return None
     rows = walks_rows(fusion)
-    wide = any(o.value in rows and o.value.dtype.size > NARROW for o in fusion.outputs)
+    wide = any(o.value in rows and o.value.dtype.size > NARROW.size for o in fusion.outputs)
     return None if wide else origin
 
 
