@@ -26,14 +26,16 @@ from warpsmith.schedulers.counts import multiply_by_reciprocals
 FLOAT = DataType.Float
 
 
-def over(p: Program, total: TensorView, count: TensorView | float) -> list[str]:
+def over(
+    p: Program, total: TensorView, count: TensorView | float, *, near: bool = False
+) -> list[str]:
     """What becomes of `total / count`."""
     p.output(p.op("div", total, count))
-    return pointwise(p.fusion)
+    return pointwise(p.fusion, near=near)
 
 
-def pointwise(fusion: Fusion) -> list[str]:
-    multiply_by_reciprocals(fusion)
+def pointwise(fusion: Fusion, *, near: bool = False) -> list[str]:
+    multiply_by_reciprocals(fusion, near=near)
     return [op.op for op in fusion.operations if isinstance(op, Pointwise)]
 
 
@@ -45,15 +47,17 @@ def test_a_mean_multiplies_by_the_reciprocal_of_the_count(columns: int) -> None:
     assert pointwise(fd.fusion) == ["mul"]
 
 
-def test_so_does_what_is_computed_of_sums_alone() -> None:
+@pytest.mark.parametrize("near", [False, True])
+def test_so_does_what_is_computed_of_sums_alone_where_near_is_enough(near: bool) -> None:
     p = Program()
     x = p.input(FLOAT, (None, None))
     total, squares = p.reduce("sum", x, (1,)), p.reduce("sum", p.op("mul", x, x), (1,))
     rest = p.op("sub", squares, p.op("mul", total, total))
-    assert over(p, rest, 3.0) == ["mul", "mul", "sub", "mul"]
+    assert over(p, rest, 3.0, near=near) == ["mul", "mul", "sub", "mul" if near else "div"]
     p = Program()
     x, other = p.input(FLOAT, (None, None)), p.input(FLOAT, (None,))
-    assert over(p, p.op("add", p.reduce("sum", x, (1,)), other), 3.0) == ["add", "div"]
+    computed = p.op("add", p.reduce("sum", x, (1,)), other)
+    assert over(p, computed, 3.0, near=near) == ["add", "div"]
 
 
 def test_a_near_reciprocal_takes_no_call() -> None:

@@ -17,11 +17,10 @@ MOST = 2.0**126
 
 
 def multiply_by_reciprocals(fusion: Fusion, *, near: bool = False) -> None:
-    """Multiply sums of floats, and what is computed of them alone, by the reciprocal of what they
-    are divided by, in place.
+    """Multiply sums of floats by the reciprocal of what they are divided by, in place.
 
-    `near`: one within 2 ulp, which takes a few instructions, where each thread finds its own for a
-    single row.
+    `near`: also what is computed of sums alone, and by one within 2 ulp, which takes a few
+    instructions, where each thread finds its own for a single row.
 
     PyTorch's kernels do the same: that is one rounding more, where the sum has many. A quotient
     takes some 130 cycles. Where a block goes round rows, all its threads wait for that in each of
@@ -44,9 +43,9 @@ def multiply_by_reciprocals(fusion: Fusion, *, near: bool = False) -> None:
             fusion.replace(operation, Pointwise("mul", (total, factor), operation.output))
 
 
-def divides_sums(fusion: Program) -> bool:
+def divides_sums(fusion: Program, *, near: bool = False) -> bool:
     """Whether `multiply_by_reciprocals` would change anything."""
-    return any(_reciprocal(operation) is not None for operation in fusion.operations)
+    return any(_reciprocal(operation, near=near) is not None for operation in fusion.operations)
 
 
 def _reciprocal(operation: Operation, *, near: bool = False) -> Expr | None:
@@ -54,7 +53,7 @@ def _reciprocal(operation: Operation, *, near: bool = False) -> Expr | None:
     if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
         return None
     total, count = operation.inputs
-    if not (operation.output.dtype.is_float and _is_of_sums(total)):
+    if not (operation.output.dtype.is_float and _is_of_sums(total, computed=near)):
         return None
     if isinstance(count, TensorView) or not _has_reciprocal(count):
         return None
@@ -63,14 +62,14 @@ def _reciprocal(operation: Operation, *, near: bool = False) -> Expr | None:
     return arithmetic.reciprocal(count)
 
 
-def _is_of_sums(value: Value) -> bool:
-    """Whether a tensor is a sum, or computed of sums and numbers."""
+def _is_of_sums(value: Value, *, computed: bool) -> bool:
+    """Whether a tensor is a sum, or, if that may be, computed of sums and numbers."""
     definition = value.definition if isinstance(value, TensorView) else None
     if isinstance(definition, Reduction):
         return takes_moments(definition) or definition.op == "sum"
-    if isinstance(definition, Pointwise | Move):
+    if isinstance(definition, Move) or (computed and isinstance(definition, Pointwise)):
         sources = tensor_inputs(definition)
-        return bool(sources) and all(map(_is_of_sums, sources))
+        return bool(sources) and all(_is_of_sums(each, computed=computed) for each in sources)
     return False
 
 

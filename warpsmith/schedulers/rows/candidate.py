@@ -46,7 +46,9 @@ class _OfRows(InRegisters[Rows]):
         return strategy.no_ring(self.rows, problem)
 
     def multiplies(self, params: RowParams) -> bool:
-        return not params.warp_specialize and divides_sums(self.fusion)
+        if params.warp_specialize:
+            return False
+        return divides_sums(self.fusion, near=self.near_counts)
 
 
 class InnerPersistent(_OfRows):
