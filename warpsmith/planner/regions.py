@@ -210,10 +210,11 @@ def _rows_by_levels(
         given = _read_at_other_places(graph, [position])
         if given or behind.intersection(graph.sources(position)):
             behind.update(graph.made(position))
-    first = [t for p in region for t in graph.made(p) if t in read.union(sinks) - behind]
+    made = made_in(segments, region, sinks, stored)
+    first = [number for number in made if number in read.union(sinks) - behind]
     then = [sink for sink in sinks if sink in behind]
     levels = (first, stored), (then, stored.union(first))
-    if not any(_sums_columns(segments, *level) for level in levels if level[0]):
+    if not first or not any(_sums_columns(segments, *level) for level in levels if level[0]):
         return []
     return [segment for level in levels if level[0] for segment in cut_region(segments, *level)]
 
