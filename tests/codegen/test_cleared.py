@@ -88,7 +88,6 @@ def test_what_is_straight_has_no_branch(dtype: DataType | None) -> None:
 @pytest.mark.parametrize(
     ("op", "dtype"),
     [
-        ("cos", DataType.Double),
         ("log", DataType.Double),
         ("log", DataType.Float),
         ("erf", DataType.Float),

@@ -271,7 +271,8 @@ def test_tiles_that_were_measured_to_be_fastest(
 def test_blocks_share_what_lies_badly() -> None:
     """Rows that touch two lines of the L2 come by clusters of eight."""
     problem = Problem(values={}, alignment={}, target=H200)
-    assert heuristic.Work(m=3648, n=480, k=8632).best(problem)[0][0].cluster == (2, 4)
+    down, across = heuristic.Work(m=3648, n=480, k=8632).best(problem)[0][0].cluster
+    assert down * across == 8
 
 
 @pytest.mark.few(24)

@@ -12,7 +12,12 @@ from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.agents import Branch, Kind
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
-from warpsmith.kernel.products import AwaitProducts, CommitProducts, Multiply
+from warpsmith.kernel.products import (
+    AwaitProducts,
+    CommitProducts,
+    MatrixRegisters,
+    Multiply,
+)
 from warpsmith.kernel.rings import Advance, Await, Cursor
 from warpsmith.kernel.traversal import map_bodies, walk
 
@@ -39,7 +44,8 @@ def await_ahead(kernel: Kernel) -> Kernel:
         }
 
     So nothing stands between what is added of one step and the products of the next. Where a step
-    leaves its products on their way, its wait is beside them already.
+    leaves its products on their way, its wait is beside them already. One that multiplies registers
+    keeps its wait: attention by hand spilled 48 bytes with it there.
     """
     body = tuple(
         replace(s, body=_ahead(s.body))
@@ -106,7 +112,10 @@ class _Step:
 def _step(loop: For) -> _Step | None:
     """The step of a loop, or of one that is all that it does with its stages."""
     waits = [s for s in loop.body if isinstance(s, Await)]
-    if len(waits) == 1 and any(isinstance(s, Multiply) for s in walk(loop.body)):
+    products = [s for s in walk(loop.body) if isinstance(s, Multiply)]
+    if any(isinstance(product.a, MatrixRegisters) for product in products):
+        return None
+    if len(waits) == 1 and products:
         cursor = _cursor(loop, waits[0])
         rest = loop.body[loop.body.index(waits[0]) + 1 :]
         if cursor is not None and _behind_products(rest, waits[0], integers.TRUE) is not None:
