@@ -74,7 +74,7 @@ def said(text: str, dtype: str = "bfloat16") -> Case:
     """
     sizes, _, layout = text.partition(":")
     *batch, m, n, k = map(int, sizes.split("x"))
-    a_fast, b_fast = layout or "kk"
+    a_fast, b_fast = list(layout or "kk")
     return Case(
         m=m, n=n, k=k, batch=sum(batch), a_fast=a_fast, b_fast=b_fast, dtype=dtype, out=dtype
     )
