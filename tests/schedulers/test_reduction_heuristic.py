@@ -16,7 +16,8 @@ from warpsmith.kernel.nodes import For, Statement
 from warpsmith.kernel.traversal import children, read, walk
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS, ReductionParams
+from warpsmith.schedulers.reduction.heuristic import MOST_BLOCKS
+from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 

@@ -22,7 +22,7 @@ from warpsmith.knobs import Knobs
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.heuristic import ReductionParams
+from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.reduction.short import (
     MOST_THREADS,
     SHORT,

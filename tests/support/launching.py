@@ -20,7 +20,7 @@ from warpsmith.schedulers.candidate import Candidate, Refusals
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
-from warpsmith.schedulers.reduction.heuristic import ReductionParams
+from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.select import refusals, select
 from warpsmith.targets.hopper import H200
 

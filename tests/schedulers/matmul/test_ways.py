@@ -7,10 +7,11 @@ import pytest
 
 from warpsmith.ir import integers
 from warpsmith.ir.rounds import last_parts
-from warpsmith.schedulers.matmul.candidates import candidates, with_parts
+from warpsmith.schedulers.matmul.candidates import candidates
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.model import LAST_US, counted_tiles
+from warpsmith.schedulers.matmul.shares import with_parts
 from warpsmith.schedulers.matmul.ways import Ways, joined
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -22,10 +22,10 @@ from warpsmith.schedulers.matmul.room import (
     loaded_columns,
     shared_by,
 )
-from warpsmith.schedulers.matmul.ways import Ways, joined
+from warpsmith.schedulers.matmul.threads import GROUP_THREADS, at_start, beside_loads, of_each
+from warpsmith.schedulers.matmul.ways import Ways
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS, Atom
-from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
 
 STEP = 8
 """What the columns of a tile are multiples of."""
@@ -52,7 +52,6 @@ of which registers do not hold twice the sums."""
 TURNS = (2, 3)
 """Warp groups that may take turns, with a tile each of `TILES` or `SMALL`."""
 
-GROUP_THREADS = WARP_GROUP * WARP
 OTHER_REGISTERS = (48, 64)
 """Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
 
@@ -73,21 +72,6 @@ INSTRUCTION_REGISTERS = 26
 SPLITS = tuple(range(2, 9))
 """Blocks of a cluster that may have parts of k of one tile: where each keeps a share of the
 results, or tiles are narrow and what blocks have summed is little."""
-
-PARTS = (2, 3, 4, 6, 8, 12, 16)
-"""Parts of k that blocks of the grid may have, or clusters, beside as many as one round has room
-for; the last one adds them up, so more of them cost more."""
-
-LEAST_STEPS = 4
-"""Of k in such a part, for each block that has one."""
-
-MOST_LAST_ROUNDS = 8
-"""Rounds of whole tiles behind which parts of the last ones are worth their while: behind more, the
-last round is too little of the time."""
-
-JOINING_REGISTERS = 48
-"""Of a thread besides its sums, of those it starts with, where it adds up parts and stores them
-itself: with less, 128 sums of two groups and 96 of three spill."""
 
 MOST_ROUNDS = 2
 MOST_NARROW_ROUNDS = 4
@@ -177,10 +161,10 @@ def candidates(
     sums = rows * products * columns // threads
     apart = any(not scale.rows and scale.share % CARRIED[0] for scale in scales)
     carried = (1 + apart) * sums // passes if scales else 0
-    left = _of_each(_registers, limits, groups) - sums - carried
+    left = of_each(beside_loads, limits, groups) - sums - carried
     fits = (columns % STORED == 0) | (columns == few) | (plain and odd)
     fits &= (products * columns <= MOST_COLUMNS) & ((splits == 1) | (products == 1))
-    fits &= columns // 2 + INSTRUCTION_REGISTERS <= _of_each(_start, limits, groups)
+    fits &= columns // 2 + INSTRUCTION_REGISTERS <= of_each(at_start, limits, groups)
     fits &= others + lines * COMPUTED_REGISTERS * held <= left
     fits &= (down == 1) | (-(-m // rows) >= down)
     fits &= (across == 1) | (-(-n // columns) >= across)
@@ -254,42 +238,6 @@ def candidates(
     return ways.at(fits & (teams > 0) & (ahead >= fewest))
 
 
-def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
-    """These schedules, each before those where blocks of the grid, or clusters, have parts of k: of
-    all tiles, in one round, or of those that are left for less than half a round behind others.
-
-    Args:
-        tiles: that blocks load, of all batches.
-    """
-    steps = -(-k // ways.depth) // (LEAST_STEPS * ways.splits)
-    room = np.minimum(ways.blocks // (np.maximum(tiles, 1) * ways.splits), steps)
-    room = np.minimum(room, PARTS[-1])
-    sums = ways.rows * ways.columns // (GROUP_THREADS * ways.groups)
-    fits = (ways.chunk > 0) | (sums + JOINING_REGISTERS <= _of_each(_start, limits, ways.groups))
-    fits &= ways.ping_pong == 0
-    found, places = [ways], [np.arange(len(ways))]
-    for most in (*PARTS, 0):
-        parts = np.full_like(room, most) if most else room
-        (place,) = np.nonzero(fits & (room > 1) & ((parts < room) | (most == 0)))
-        found.append(ways.at(place, parts=parts[place]))
-        places.append(place)
-    rounds, rest = np.divmod(tiles, ways.blocks)
-    few = (rounds > 0) & (rounds < MOST_LAST_ROUNDS) & (rest > 0) & (2 * rest <= ways.blocks)
-    (place,) = np.nonzero(fits & few & (ways.splits == 1))
-    found.append(ways.at(place, stream=np.ones_like(place)))
-    return joined(found, np.concatenate([*places, place]))
-
-
-def with_last_parts(ways: Ways, n: int) -> Ways:
-    """Schedules of products by group, each before that where blocks have parts of the last tiles,
-    of those whose tiles along n all follow each other.
-    """
-    one = ways.group * ways.columns * ways.across >= n
-    (place,) = np.nonzero(one & (ways.chunk > 0) & (ways.splits == 1))
-    shared = ways.at(place, stream=np.ones_like(place))
-    return joined([ways, shared], np.concatenate([np.arange(len(ways)), place]))
-
-
 def _forms(tiles: Sequence[tuple[int, ...]], splits: Sequence[int]) -> Numbers:
     """Each tile with blocks of a cluster along m and n, and splits; what was timed first.
 
@@ -324,28 +272,6 @@ def _alike(asked: Numbers) -> tuple[Numbers, Numbers]:
 def _passes(turns: Numbers, rows: Numbers) -> Numbers:
     """Parts of 64 rows that a group has of a tile: of more than three are two of each."""
     return np.where((turns == 0) & (rows > LARGE[0][0]), 2, 1)
-
-
-def _of_each(registers: Callable[[Limits, int], int], limits: Limits, groups: Numbers) -> Numbers:
-    """Registers of a thread, by the warp groups of each schedule."""
-    most = int(groups.max(initial=0))
-    return np.array([0, *(registers(limits, g + 1) for g in range(most))], np.int64)[groups]
-
-
-def _start(limits: Limits, groups: int) -> int:
-    """Registers of a thread that a kernel of so many groups, and one that loads, starts with."""
-    return _each(limits, groups + 1)
-
-
-def _registers(limits: Limits, groups: int) -> int:
-    """Registers of a thread of so many warp groups, beside one that loads with the fewest."""
-    return _each(limits, groups, taken=GROUP_THREADS * BUDGETS.start)
-
-
-def _each(limits: Limits, groups: int, taken: int = 0) -> int:
-    """Registers of a thread of so many warp groups, which share those that are not taken."""
-    each = (limits.sm_registers - taken) // (GROUP_THREADS * groups) // BUDGETS.step * BUDGETS.step
-    return min(each, limits.thread_registers)
 
 
 def columns_together(n: int, columns: Numbers) -> Numbers:

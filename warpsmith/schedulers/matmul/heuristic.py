@@ -20,8 +20,6 @@ from warpsmith.schedulers.matmul.candidates import (
     candidates,
     columns_together,
     few_columns,
-    with_last_parts,
-    with_parts,
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import (
@@ -34,6 +32,7 @@ from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
+from warpsmith.schedulers.matmul.shares import with_last_parts, with_parts
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS

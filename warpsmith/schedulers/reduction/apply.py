@@ -23,7 +23,7 @@ from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import merge_all, order_loops
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
-from warpsmith.schedulers.reduction.heuristic import ReductionParams
+from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.reduction.shape import shape_of
 
 SPLITS = "splits"

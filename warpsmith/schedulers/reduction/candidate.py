@@ -11,7 +11,7 @@ from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction import applicability, apply, heuristic
-from warpsmith.schedulers.reduction.heuristic import ReductionParams
+from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
 from warpsmith.schedulers.reduction.shape import shape_of
 from warpsmith.schedulers.rows.rows import Rows

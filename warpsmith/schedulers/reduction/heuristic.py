@@ -7,8 +7,7 @@ own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 from warpsmith.ir.exprs import takes_moments
 from warpsmith.ir.levels import has_levels
@@ -16,7 +15,6 @@ from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.multiprocessor import power_of_two_above
-from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reads import accesses_of
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
@@ -27,6 +25,7 @@ from warpsmith.schedulers.reduction.leveled import (
     accesses,
     counted_states,
 )
+from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.reduction.shape import Shape, rows_and_rest, shape_of
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
 from warpsmith.schedulers.reduction.tall import Tall, tall_block
@@ -78,47 +77,6 @@ in place of 92.2 (one H200, 2026-11-26)."""
 
 MOST_ACCESSES = 8
 """Of a thread along a column, of all inputs, that are under way together."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReductionParams(Params):
-    """A reduction schedule.
-
-    Attributes:
-        inner: the fastest dimension is reduced.
-        vector: adjacent elements per thread and access.
-        unroll: accesses along the reduced dimension per thread, issued before the first use.
-        rows_per_thread: results per thread along the kept dimension (inner reductions only).
-        block_x: threads along the fastest dimension.
-        block_y: threads along the other one.
-        blocks_per_sm: blocks that a multiprocessor holds at once.
-        splits_first: blocks that share a result are neighbours in the order in which they start.
-        vectorized: names of the global tensors accessed in vectors.
-        ring: stages through which tiles are loaded ahead; 0 where threads load for themselves.
-        exact: one pass takes all that is reduced, and nothing is split over blocks.
-        whole: a row is one block's, in as many passes as it takes.
-    """
-
-    inner: bool
-    vector: int
-    unroll: int
-    rows_per_thread: int
-    block_x: int
-    block_y: int
-    blocks_per_sm: int
-    splits_first: bool
-    vectorized: tuple[str, ...]
-    ring: int = 0
-    exact: bool = False
-    whole: bool = False
-
-    @property
-    def splits(self) -> bool:
-        """Whether each launch says how many blocks share a result."""
-        return not (self.exact or self.whole)
-
-    def without_vectors(self) -> Self | None:
-        return None if self.vector == 1 or self.ring else replace(self, vector=1, vectorized=())
 
 
 def choose(
