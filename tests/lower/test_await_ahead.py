@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from tests.support.lowering import lowered
 from tests.support.ping_pong_products import ping_pong_product
 from tests.support.scaled import fusion_of, kernel_of
+from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.engine.executable import Executable
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.kernel.agents import Branch
@@ -51,6 +54,20 @@ def test_the_next_stage_is_awaited_behind_the_last_products(passes: int) -> None
     said = ["await", "multiply", "commit", "await", "products", "release"]
     assert of_operands(kernel) == said
     assert await_ahead(kernel) is kernel  # its loop waits for nothing at its start any more
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_a_tile_of_one_step_stays_as_it_is() -> None:
+    """Nothing is added up there. With a wait beside its products ptxas awaited them once more, and
+    the fastest schedule was left out.
+    """
+    with FusionDefinition() as fd:
+        x, w = (fd.define_tensor([-1, 16], True, DataType.Half) for _ in range(2))
+        fd.add_output(fd.ops.linear(x, w))
+    operands = [np.empty((rows, 16), np.float16) for rows in (128, 64)]
+    with knobs.scope(target="h200", device="sim"):
+        (launch,) = Executable(fd.fusion).plan_for(operands).launches
+    assert "matmul" in launch.compiled.kernel.name
 
 
 def test_a_product_that_is_on_its_way_beside_the_next_wait_stays_as_it_is() -> None:

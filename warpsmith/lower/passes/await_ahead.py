@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.agents import Branch, Kind
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import For, If, Statement
+from warpsmith.kernel.nodes import Declare, For, If, Statement
 from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
@@ -19,13 +20,14 @@ from warpsmith.kernel.products import (
     Multiply,
 )
 from warpsmith.kernel.rings import Advance, Await, Cursor
-from warpsmith.kernel.traversal import map_bodies, walk
+from warpsmith.kernel.traversal import map_bodies, walk, written
 
 Statements = tuple[Statement, ...]
 
 
 def await_ahead(kernel: Kernel) -> Kernel:
-    """A step that awaits its own products awaits the next step's stage before them.
+    """A step that awaits its own products, and adds them to sums of its own, awaits the next step's
+    stage before them.
 
     Before::
 
@@ -115,7 +117,7 @@ def _step(loop: For) -> _Step | None:
     products = [s for s in walk(loop.body) if isinstance(s, Multiply)]
     if any(isinstance(product.a, MatrixRegisters) for product in products):
         return None
-    if len(waits) == 1 and products:
+    if len(waits) == 1 and products and _carries(loop):
         cursor = _cursor(loop, waits[0])
         rest = loop.body[loop.body.index(waits[0]) + 1 :]
         if cursor is not None and _behind_products(rest, waits[0], integers.TRUE) is not None:
@@ -128,6 +130,14 @@ def _step(loop: For) -> _Step | None:
     if sum(each.barrier == found[0].wait.barrier for each in waits) > 1:
         return None
     return replace(found[0], loops=(loop, *found[0].loops))
+
+
+def _carries(loop: For) -> bool:
+    """Whether an iteration leaves sums of its products in registers for the next one."""
+    inside = [s for s in walk(loop.body) if not isinstance(s, Multiply)]
+    own = {s.buffer for s in inside if isinstance(s, Declare)}
+    left = {buffer for s in inside for buffer in written(s)} - own
+    return any(buffer.memory is MemoryType.local for buffer in left)
 
 
 def _cursor(loop: For, wait: Await) -> Cursor | None:
