@@ -9,15 +9,14 @@ import pytest
 from tests.schedulers.test_inner_persistent import inputs_of, layer_norm_backward, softmax_backward
 from tests.schedulers.test_outer_persistent import of_columns
 from tests.support import simulating
+from tests.support.grids import params_that_fit
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.kernel import Kernel, layout_of
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.lower.passes import keep_turns
-from warpsmith.lower.pipeline import lower
 from warpsmith.schedulers.outer_grid.applicability import refusal
 from warpsmith.schedulers.outer_grid.shapes import (
     OuterGridParams,
@@ -207,14 +206,7 @@ def test_what_blocks_hold_fits(dtype: DataType) -> None:
     p.output(p.cast(p.op("mul", p.op("sub", x, over[0]), over[1]), dtype))
     candidate = select(p.fusion, H200, refusals(p.fusion, H200, ELSEWHERE))
     values = {"T0_size0": 100_000, "T0_size1": 96}
-    problem = Problem(values=values, alignment={}, target=H200)
-    limits = H200.family.limits
-    best, _ = candidate.choose(problem)
-    assert isinstance(best, OuterGridParams)
-    kernel = lower(candidate.scheduled(best), "k", DataType.Int32, target=H200)
-    taken = evaluate(layout_of(kernel).bytes, {**values, SPLITS: 4})
-    assert best.kept > 0
-    assert best.blocks_per_sm * (taken + limits.shared_taken) <= limits.sm_shared
+    assert isinstance(params_that_fit(candidate, values), OuterGridParams)
 
 
 def test_a_fit_is_held_to_times() -> None:

@@ -1,4 +1,4 @@
-"""New calls in a graph of torch's."""
+"""Calls in a graph of torch's."""
 
 from __future__ import annotations
 
@@ -8,6 +8,12 @@ from typing import Any
 from torch._guards import detect_fake_mode
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
+
+
+def given(node: Node) -> dict[str, Any]:
+    """The arguments of a call of an operation by name, without those that have their default."""
+    names = (argument.name for argument in node.target._schema.arguments)
+    return {**dict(zip(names, node.args, strict=False)), **node.kwargs}
 
 
 def call(graph: Graph, function: Any, *args: Any, **kwargs: Any) -> Node:

@@ -10,12 +10,12 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from warpsmith.torch_backend.changes import call
+from warpsmith.torch_backend.changes import call, given
 from warpsmith.torch_backend.sizes import is_number
+from warpsmith.torch_backend.sorts import SORTS
 
 aten = torch.ops.aten
 
-_SORTS = (aten.sort.default, aten.sort.stable)
 _FLOORED = ("floor", "trunc")
 
 
@@ -83,7 +83,7 @@ def _sorted(node: Any) -> Node | None:
         return None
     sort = node.args[0]
     assert isinstance(sort, Node)
-    one = sort.target in _SORTS and node.meta["val"].dim() == 1
+    one = sort.target in SORTS and node.meta["val"].dim() == 1
     return sort.args[0] if one and isinstance(sort.args[0], Node) else None
 
 
@@ -105,8 +105,7 @@ def _inverted(node: Any) -> Node | None:
 
 def _rises(sort: Any) -> bool:
     """Whether a sort begins with the least."""
-    falling = sort.args[2] if len(sort.args) > 2 else sort.kwargs.get("descending", False)
-    return falling is False
+    return given(sort).get("descending", False) is False
 
 
 def _counts(values: Node) -> bool:

@@ -9,13 +9,13 @@ import torch
 from torch.fx import Graph, Node
 
 from warpsmith.torch_backend.aten import VIEWS, name_of
-from warpsmith.torch_backend.changes import call
+from warpsmith.torch_backend.changes import call, given
 from warpsmith.torch_backend.sizes import is_number
 
 aten = torch.ops.aten
 
-_SORTS = (aten.sort.default, aten.sort.stable)
-_CHOICES = (aten.topk.default, *_SORTS)
+SORTS = (aten.sort.default, aten.sort.stable)
+_CHOICES = (aten.topk.default, *SORTS)
 _BELOW = 128
 """Numbers that 8 bits hold with a sign."""
 
@@ -26,7 +26,7 @@ def sort_in_few_bits(graph: Graph) -> None:
     The graph is AOTAutograd's, and changed in place.
     """
     for node in [
-        n for target in _SORTS for n in graph.find_nodes(op="call_function", target=target)
+        n for target in SORTS for n in graph.find_nodes(op="call_function", target=target)
     ]:
         numbers, *others = node.args
         if numbers.meta["val"].dtype is not torch.int64 or not _is_small(numbers):
@@ -54,9 +54,7 @@ def _is_small(node: Any) -> bool:
     assert isinstance(choice, Node)
     if choice.target not in _CHOICES:
         return False
-    given = dict(
-        zip((each.name for each in choice.target._schema.arguments), choice.args, strict=False)
-    )
-    shape = given["self"].meta["val"].shape
-    extent = shape[{**given, **choice.kwargs}.get("dim", -1)] if shape else 1
+    arguments = given(choice)
+    shape = arguments["self"].meta["val"].shape
+    extent = shape[arguments.get("dim", -1)] if shape else 1
     return bool(is_number(extent)) and extent <= _BELOW
