@@ -78,8 +78,9 @@ def _forward(of: _Groups, dtype: str) -> Problem:
     def eager(x: Any, weight: Any, bias: Any) -> Any:
         import torch
 
-        wide = images.outer(x)
-        return images.back(torch.nn.functional.group_norm(wide, groups, weight, bias, EPSILON))
+        wide = images.outer(x.to(weight.dtype))
+        y = torch.nn.functional.group_norm(wide, groups, weight, bias, EPSILON)
+        return images.back(y.to(x.dtype))
 
     def fused(x: Any, weight: Any, bias: Any) -> Any:
         import warpsmith

@@ -484,3 +484,20 @@ def test_rows_beside_what_lies_by_columns_are_not_copied_as_they_lie() -> None:
             fd.add_output(result)
     with knobs.scope(device="sim", target="h200"):
         fd.validate(arrays)
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_rows_of_what_is_reduced_as_one_dimension_are_loaded_as_it_is_walked() -> None:
+    """Not before the loop over all of it: how many there are is no constant."""
+
+    def by_row(x: Any, w: Any) -> tuple[Any, ...]:
+        kept = ops.where(ops.broadcast(w, [False, True]) > 0.5, x, 0.0)
+        return (ops.sum(ops.reshape(kept, [ops.size(x, 0) * 40]), [0]),)
+
+    def by_column(x: Any, y: Any, w: Any) -> tuple[Any, ...]:
+        both = x + y
+        again = ops.reshape(both, [ops.size(y, 0), ops.size(y, 1), 1])
+        return ops.sum(again, [0]), both * w
+
+    check(by_row, ((300, 40), [-1, 40]), ((300,), [-1]))
+    check(by_column, *(((96, 17), [-1, -1]),) * 2, ((96, 1), [-1, 1]))

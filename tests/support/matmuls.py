@@ -54,7 +54,7 @@ def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: A
     """Parameters with a tile, groups in turn or none, and all stages that there is room for."""
     given = {
         "tile": (*tile, params.tile[2]),
-        "chunk": min(params.chunk, gcd(tile[1], 64)),
+        "chunk": gcd(params.chunk, tile[1]),
         "stages": int(Room(tile, SM90A.limits, places=turns or 1).stages(64)),
         "cluster": (1, 1),
         "splits": 1,

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.exprs import Reduction
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program
+from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import Operation, TensorView
 
 
@@ -32,17 +33,27 @@ def only_after(fusion: Program, domains: DomainMap, after: set[TensorView]) -> l
 def walks_reduced(
     fusion: Program, domains: DomainMap, reduced: Iterable[TensorView] = ()
 ) -> set[TensorView]:
-    """The tensors with a dimension that is reduced somewhere, or by these, or is made from one."""
-    axes = {t: (*t.root, *t.logical) for t in fusion.computed}
-    known = [axes[tensor] for tensor in reduced] or axes.values()
-    gone = {domains.group(a) for group in known for a in group if a.is_reduction}
-    found: set[TensorView] = set()
-    for tensor, own in axes.items():
-        concrete = {domains.group(a): integers.ZERO for a in own if not a.is_broadcast}
-        derivation = Derivation(domains, concrete)
-        if not gone.isdisjoint(concrete) or any(map(derivation.reaches, gone)):
-            found.add(tensor)
-    return found
+    """The tensors with a dimension that is reduced somewhere, or by these, or is made from one, or
+    is a part of one: rows of what is reduced as one dimension.
+    """
+    axes = {t: [a for a in (*t.root, *t.logical) if not a.is_broadcast] for t in fusion.computed}
+    groups = {t: dict.fromkeys(map(domains.group, own), integers.ZERO) for t, own in axes.items()}
+    every = {group for own in groups.values() for group in own}
+    gone: set[Group] = set()
+    parts: set[Group] = set()
+    for tensor in reduced or axes:
+        mine = {domains.group(a) for a in axes[tensor] if a.is_reduction}
+        if mine - gone:
+            within = Derivation(domains, groups[tensor])
+            reached = filter(within.reaches, every)
+            parts |= {group for group in reached if not mine.isdisjoint(within.needs(group))}
+        gone |= mine
+
+    def walks(own: dict[Group, Const]) -> bool:
+        made = Derivation(domains, own)
+        return not parts.isdisjoint(own) or any(map(made.reaches, gone))
+
+    return {tensor for tensor, own in groups.items() if walks(own)}
 
 
 def _follows(use: Operation, after: set[TensorView], found: Collection[TensorView]) -> bool:
