@@ -29,10 +29,7 @@ from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.planner.sinks import all_sinks, made_in, merge_sinks
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
-from warpsmith.schedulers.table import PERSISTENT
-
-OF_PARTS = ("parts", "outer_groups", "outer_persistent", "outer_grid")
-"""Schedulers of kernels that sum parts, or columns, and keep all elements for what these give."""
+from warpsmith.schedulers.table import OF_PARTS, PERSISTENT
 
 MOST_AGAIN = 64
 """Operations that a segment computes of those that another one computes too: where each segment

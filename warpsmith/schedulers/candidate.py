@@ -40,6 +40,7 @@ class Candidate:
         held: the parameters, where they are given whatever the sizes of a call.
         scheduler: the name in messages, `explain` and docs.
         keeps: what is reduced stays in registers.
+        sums_parts: it sums parts, or columns, and keeps all elements for what these sums give.
         loads_rows: kernels may have a role that loads rows.
         in_vectors: the innermost loop is a vector of one width, `vector` of the parameters.
         few_spills: bytes that a thread may spill for all of its loads to be under way at once.
@@ -54,6 +55,7 @@ class Candidate:
 
     scheduler: ClassVar[str]
     keeps: ClassVar[bool] = False
+    sums_parts: ClassVar[bool] = False
     loads_rows: ClassVar[bool] = False
     in_vectors: ClassVar[bool] = True
     few_spills: ClassVar[int] = 0

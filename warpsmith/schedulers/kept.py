@@ -63,6 +63,8 @@ class InRegisters(Kept[V]):
 class WithTheGrid(Kept[V]):
     """Where all blocks of a grid, or of a cluster, keep them, which meet once."""
 
+    sums_parts = True
+
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
         return recompute_after(draft, add_caches(draft))

@@ -34,5 +34,8 @@ SCHEDULERS: tuple[type[Candidate], ...] = (
 PERSISTENT = tuple(each.scheduler for each in SCHEDULERS if each.keeps)
 """Names of those that keep in registers what they reduce."""
 
+OF_PARTS = tuple(each.scheduler for each in SCHEDULERS if each.sums_parts)
+"""Names of those that sum parts, or columns, and keep all elements for what these sums give."""
+
 ROW_SCHEDULERS = tuple(each.scheduler for each in SCHEDULERS if each.loads_rows)
 """Names of those whose kernels may have a role that loads rows."""

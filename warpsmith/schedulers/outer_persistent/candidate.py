@@ -17,6 +17,7 @@ from warpsmith.targets.target import Target
 
 class OuterPersistent(InRegisters[Columns]):
     scheduler = "outer_persistent"
+    sums_parts = True
     view_of = Columns
 
     @classmethod

@@ -16,6 +16,7 @@ from warpsmith.targets.target import Target
 
 class OfParts(InRegisters[Parts]):
     scheduler = "parts"
+    sums_parts = True
     view_of = Parts
 
     @classmethod
