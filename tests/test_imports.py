@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": {"callers"},
     "knob_kinds": set(),
     "locks": set(),
+    "values": set(),
     "knobs": {"knob_kinds"},
     "layouts": set(),
     "ir": {"layouts"},
@@ -62,7 +63,16 @@ def wrong_imports(path: Path) -> list[str]:
     part = part_of(path)
     if part in SEE_ALL:
         return []
-    allowed = ALLOWED[part] | {part, "callers", "errors", "knobs", "locks", "native", "targets"}
+    allowed = ALLOWED[part] | {
+        part,
+        "callers",
+        "errors",
+        "knobs",
+        "locks",
+        "native",
+        "targets",
+        "values",
+    }
     found = []
     for module, line in imported(ast.parse(path.read_text())):
         names = module.split(".")

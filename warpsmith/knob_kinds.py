@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from warpsmith.values import dataclass
 
 
 class Unfit(Exception):

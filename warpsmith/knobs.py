@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from warpsmith.knob_kinds import (
     one_of,
 )
 from warpsmith.targets.known import KNOWN
+from warpsmith.values import dataclass
 
 Device = Literal["auto", "gpu", "sim", "reference"]
 Rings = Literal["auto", "prefer", "never"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.runtime import arrays
+from warpsmith.values import dataclass
 
 ReturnMode = Literal["min", "max", "mean", "median", "all"]
 

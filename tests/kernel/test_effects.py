@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 import pytest
 
@@ -56,6 +56,7 @@ from warpsmith.protocol import check
 from warpsmith.protocol.accesses import Way
 from warpsmith.protocol.accesses import accesses as uses
 from warpsmith.targets.hopper import H200
+from warpsmith.values import dataclass
 
 S = Buffer("S", DataType.Float, MemoryType.shared, Const(256))
 G = Buffer("G", DataType.Float, MemoryType.global_, Const(256))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from warpsmith.codegen.values import ValueText
 from warpsmith.ir.carry import Carry, moments, sides
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
+from warpsmith.values import dataclass
 
 _OF_PRELUDE = {"sum": "ws_sum", "prod": "ws_prod", "max": "ws_max", "min": "ws_min"}
 """Rules whose state is a value: the prelude joins them for every type."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.codegen.cleared import cleared
 from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
@@ -55,6 +55,7 @@ from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.targets.family import WARP, Limits
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -15,6 +14,7 @@ from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.traversal import expressions, walk
 from warpsmith.protocol.registers import change, entry_registers
 from warpsmith.targets.family import WARP, WARP_GROUP, Limits
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

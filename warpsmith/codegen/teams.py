@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -15,6 +13,7 @@ from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.rings import ArriveByWarp
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 BARRIERS = 16
 """Of a block; number 0 is that of all its threads."""

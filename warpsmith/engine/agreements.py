@@ -7,7 +7,6 @@ read them do. Each such demand becomes an `Agreement` that a call is held agains
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from warpsmith.callers import Line
@@ -24,6 +23,7 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.reshape import shaping, uneven_splits
 from warpsmith.ops.slicing import is_part
+from warpsmith.values import dataclass
 
 Asks = Literal["==", "%", ">="]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from warpsmith.engine.planned import PlannedSegment
@@ -12,6 +11,7 @@ from warpsmith.ir.scalar import evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.schedulers.padding import pitches
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ reads it, and before and after that they are others'.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.layouts.lifetimes import Life, packed
+from warpsmith.values import dataclass
 
 ALIGNMENT = 256
 """What offsets are multiples of, as addresses of the driver's allocations are."""

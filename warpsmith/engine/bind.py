@@ -7,7 +7,7 @@ and each call is held against that list. After it, lowering's assumptions hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from warpsmith.ops.single_rows import Ones, sizes_of_one, with_single_rows
 from warpsmith.runtime.arrays import ArrayInfo, describe
 from warpsmith.runtime.kept import CUTS
 from warpsmith.runtime.recent import Recent
+from warpsmith.values import dataclass
 
 _WIDEST = 16
 """Elements: strides that are multiples of it suit vectors of 16 bytes, and the TMA unit."""

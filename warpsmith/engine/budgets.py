@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import is_
 
 from warpsmith.codegen.cuda import cuda_text
@@ -31,6 +31,7 @@ from warpsmith.runtime.source import Binary, Source
 from warpsmith.runtime.turns import given_up
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Compile = Callable[[Source], Binary]
 """Compiles one kernel, or finds it in a cache; called from several threads at once."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.launches import CallPlan, Launch
@@ -20,6 +20,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.runtime.kept import CLASSES
 from warpsmith.runtime.recent import Recent
+from warpsmith.values import dataclass
 
 _LISTED = 64
 """Classes of one part of a fusion that `explain` lists, at most: those met last."""

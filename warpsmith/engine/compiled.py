@@ -7,7 +7,7 @@ made: a process that finds all of its kernels on disk imports none of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from warpsmith.runtime.heap import give_back
 from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 if TYPE_CHECKING:
     from warpsmith.engine.emission import Lowered

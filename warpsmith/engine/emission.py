@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Forms = tuple[tuple[str, str], ...]
 """Texts of a kernel after each step that knobs ask for, by the step's name."""

@@ -13,7 +13,7 @@ import pickle
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from importlib import import_module
@@ -32,6 +32,7 @@ from warpsmith.runtime.cache import Entries
 from warpsmith.runtime.nvrtc import nvrtc_version
 from warpsmith.targets.known import KNOWN
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Sizes = tuple[tuple[str, int], ...]
 """Values of a launch's scalars by name, in order."""

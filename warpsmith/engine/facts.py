@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import TypeVar
 
 from warpsmith.engine.classes import launched
@@ -22,6 +22,7 @@ from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Times = tuple[tuple[str, float], ...]
 """Microseconds by name."""

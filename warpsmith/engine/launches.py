@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import prod
 from threading import Lock
 from typing import Any, Final
@@ -41,6 +41,7 @@ from warpsmith.runtime.turns import taken
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 FORMATS = {
     DataType.Double: "d",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from warpsmith.engine.agreements import Agreement
@@ -25,6 +25,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView
+from warpsmith.values import dataclass
 
 _STEPS: Final = (
     *("push", "size", "store", "holds", "add", "sub", "mul", "floordiv", "mod", "ceildiv"),

@@ -8,11 +8,10 @@ time, and not the sum.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.engine.allocations import Allocation
 from warpsmith.engine.launches import CallPlan, Workspace
 from warpsmith.ir.fusion import Fusion
+from warpsmith.values import dataclass
 
 LARGE = 16 << 20
 """Bytes of results and of what passes between kernels, from which on a call takes turns.

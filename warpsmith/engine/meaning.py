@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.evaluate import evaluate, reduction_origin
 from warpsmith.ops.scalars import ScalarEvaluator, symbols_of_call
 from warpsmith.testing import Tolerance, difference, tolerance
+from warpsmith.values import dataclass
 
 ROUNDING: Mapping[Precision, float] = {"exact": 0.0, "tf32": 2.0**-9, "fast": 2.0**-8}
 """The relative error of a product that a precision allows: two operands cut to 11 bits, or 32 terms

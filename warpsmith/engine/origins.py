@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from warpsmith.callers import Line
 from warpsmith.codegen.cuda import printed
@@ -16,6 +15,7 @@ from warpsmith.ir.lines import lines_of, own_lines
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Declare, Statement
 from warpsmith.kernel.traversal import barriers, read, walk, written
+from warpsmith.values import dataclass
 
 _TENSOR = re.compile(r"T\d+")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import cast
 
@@ -27,6 +27,7 @@ from warpsmith.runtime.recent import Recent
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
+from warpsmith.values import dataclass
 
 MOST_REFUSED = 8
 """Of a scheduler's candidates, how many may have no machine code before others have the part."""

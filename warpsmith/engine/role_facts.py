@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
@@ -14,6 +13,7 @@ from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.launched import launch_values
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,6 +32,7 @@ from warpsmith.sim.records import pack
 from warpsmith.sim.report import Report
 from warpsmith.sim.simulate import Judge, simulate
 from warpsmith.sim.tensor_maps import TensorMap
+from warpsmith.values import dataclass
 
 _ALIGNMENT: Final = 16
 _POISON: Final = 0xFF  # a NaN of every float type

@@ -7,7 +7,7 @@ for them as it is, with the parameters that were chosen for the call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 from math import prod
 from typing import Any, Final, TypeVar
@@ -31,6 +31,7 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.arrays import NUMPY_DTYPES, ArrayInfo, describe
 from warpsmith.schedulers.problem import Problem
+from warpsmith.values import dataclass
 
 MULTIPROCESSORS: Final = 2
 """Of the target that grids are chosen for, so that its few blocks have much to do each."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.errors import DeviceError, HangError
@@ -14,6 +14,7 @@ from warpsmith.runtime.launch_kinds import LaunchKind
 from warpsmith.runtime.source import Binary
 from warpsmith.runtime.watchdog import Record, Watchdog
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 _LOST = (
     "the CUDA context is lost, so start the process anew; `warpsmith.verify` runs the kernel on "

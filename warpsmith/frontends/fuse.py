@@ -11,7 +11,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
@@ -37,6 +36,7 @@ from warpsmith.ops.values import Deferred
 from warpsmith.runtime.kept import PLANS, TRACES
 from warpsmith.runtime.launcher import Shortcut, called
 from warpsmith.runtime.recent import Recent
+from warpsmith.values import dataclass
 
 if TYPE_CHECKING:
     from warpsmith.engine.lowered import Lowered

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from warpsmith.values import dataclass
 
 CHUNK_BYTES = 16
 """What the TMA unit moves: addresses and sizes of its copies are multiples of so many bytes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from warpsmith.ir import integers
@@ -19,6 +19,7 @@ from warpsmith.ir.groups import Groups, groups_of
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

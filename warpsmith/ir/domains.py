@@ -9,11 +9,12 @@ stored here; `ir/mapping.py` derives it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
+from warpsmith.values import dataclass
 
 
 class IterType(Enum):

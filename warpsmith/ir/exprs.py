@@ -9,7 +9,7 @@ are `Move`s.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from warpsmith.ir.carry import Carry, moments, simple
@@ -17,6 +17,7 @@ from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import OneResult, Operation, Pair, TensorView, Value
+from warpsmith.values import dataclass
 
 Precision = Literal["exact", "tf32", "fast"]
 """What a product may give up: nothing, bits of Float operands beyond TF32's 11, or bits of sums of

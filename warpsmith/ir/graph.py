@@ -6,13 +6,13 @@ Tensors are known by their numbers, operations by their positions.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,11 @@ numbers have no rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Address, Apply, Expr, Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.values import dataclass
 
 
 def parts_of(rows: Expr, size: Expr, groups: Expr) -> Expr:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from warpsmith.ir.carry import Carry
@@ -11,6 +10,7 @@ from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import Operation
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

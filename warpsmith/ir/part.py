@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from warpsmith.errors import InternalError
@@ -16,6 +16,7 @@ from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.values import dataclass
 
 Fact = tuple[Expr, int]
 

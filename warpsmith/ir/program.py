@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from warpsmith.callers import Line
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView, Value
+from warpsmith.values import dataclass
 
 T = TypeVar("T")
 

@@ -8,7 +8,6 @@ number that a host knows; `checked` is an index that was found to lie inside a d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.ir import integers
@@ -16,6 +15,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import OneResult, Operation, Pair, TensorView, Value
+from warpsmith.values import dataclass
 
 CHECKS = ("place", "place_from_end")
 """Operations that give an index which memory says, and trap where there is no such element: the

@@ -12,13 +12,13 @@ a state.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, ParallelType, Split
 from warpsmith.ir.exprs import Scan
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

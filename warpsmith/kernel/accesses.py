@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import READ, Effect
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.traversal import effect_of, elements, operands
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ follow, each from a multiple of 32 threads on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from warpsmith.ir import integers
@@ -18,6 +18,7 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import body, defines
 from warpsmith.kernel.nodes import Statement
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
 """Indices of a thread in its block, which every agent counts for itself."""

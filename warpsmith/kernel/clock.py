@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import Orders, expression, plain
 from warpsmith.kernel.nodes import Statement
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

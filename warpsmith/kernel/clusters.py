@@ -8,7 +8,7 @@ statement here that takes a rank, and after the last one (PTX ISA, "Cluster of C
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from warpsmith.ir import integers
@@ -28,6 +28,7 @@ from warpsmith.kernel.effects import (
 from warpsmith.kernel.kernel import Launch
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.rings import ArriveByWarp
+from warpsmith.values import dataclass
 
 RANK = "cluster_rank"
 """Name of the symbol that is a block's rank in its cluster."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import expression, writes
 from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ printing, the order of accesses and the protocol check know statements by them a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from warpsmith.values import dataclass
 
 KEY = "declaration"
 """Of a field's metadata."""

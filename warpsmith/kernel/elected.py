@@ -6,12 +6,13 @@ divides what is for it between its warp and its lane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import Orders, body, expression
 from warpsmith.kernel.nodes import Statement
+from warpsmith.values import dataclass
 
 ELECTED_WARP = Symbol("elected_warp", dtype=DataType.Bool)
 """True in the warp that has the elected thread; ptxas knows that its lanes agree."""

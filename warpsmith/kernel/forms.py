@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import Field, dataclass
+from dataclasses import Field
 from inspect import get_annotations
 from typing import ClassVar
 
@@ -22,6 +22,7 @@ from warpsmith.kernel.effects import (
     Plain,
     Scratch,
 )
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

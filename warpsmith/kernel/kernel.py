@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
@@ -13,6 +13,7 @@ from warpsmith.kernel.orders import Order
 from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.shared_memory import SharedLayout
 from warpsmith.kernel.tiles import TensorMap, TileNeeds
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

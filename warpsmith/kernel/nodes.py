@@ -7,7 +7,7 @@ CUDA. Statements that every thread of the block must reach together say so (`col
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from warpsmith.ir.domains import MemoryType
@@ -28,6 +28,7 @@ from warpsmith.kernel.effects import (
     writes,
 )
 from warpsmith.kernel.forms import Declared
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ four verbs `Acquire`, `Commit`, `Wait` and `Release`, and replaces them by what 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from warpsmith.ir import integers
@@ -17,6 +17,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import Orders, body, expression, plain
 from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.values import dataclass
 
 
 class By(Enum):

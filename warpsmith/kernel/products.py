@@ -8,7 +8,7 @@ warpgroup level matrix instructions"). A warp's own `mma.sync` is over when it h
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from warpsmith.ir.dtypes import DataType
@@ -32,6 +32,7 @@ from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.layouts.descriptors import Descriptor
 from warpsmith.layouts.matrices import Matrices
+from warpsmith.values import dataclass
 
 _PRODUCT = Effect(proxy=Proxy.ASYNC, done=Done.PRODUCTS, who=Who.GROUP, words="wgmma accumulates")
 _OPERAND = replace(_PRODUCT, reads=True, words="wgmma reads")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from warpsmith.ir import integers
@@ -22,6 +22,7 @@ from warpsmith.kernel.effects import (
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.traversal import walk
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from warpsmith.ir import integers
@@ -28,6 +28,7 @@ from warpsmith.kernel.effects import (
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.tiles import TensorMap, TileDim, map_of
+from warpsmith.values import dataclass
 
 ELECTED = Symbol("elected", dtype=DataType.Bool)
 """True in the one thread of a block that asks for copies, arms barriers and initializes them."""

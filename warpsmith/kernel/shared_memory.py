@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.kernel.nodes import Buffer
+from warpsmith.values import dataclass
 
 UNIT = 16
 """Bytes that every buffer's start, and the whole, are a multiple of."""

@@ -7,7 +7,6 @@ global memory, neither to read what that one writes nor to write what that one r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from warpsmith.ir.domains import MemoryType
@@ -15,6 +14,7 @@ from warpsmith.ir.scalar import Address
 from warpsmith.kernel.effects import Orders
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.traversal import expressions, read, scratch, walk, written
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ the counter comes round to zero by itself. Blocks that wait for each other take 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import Orders, body, defines, expression, needs, reads, writes
 from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

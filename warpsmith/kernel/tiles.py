@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -11,6 +11,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.effects import Orders, expression, nested, plain
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

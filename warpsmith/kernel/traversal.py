@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import is_
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.effects import Effect, Memory, Verb
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Element, Statement
+from warpsmith.values import dataclass
 
 _D = TypeVar("_D", bound=Declared)
 _S = TypeVar("_S", bound=Statement)

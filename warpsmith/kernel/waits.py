@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.kernel.effects import plain
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Await
 from warpsmith.kernel.traversal import walk
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum
 
 from warpsmith.layouts.algebra import LANES, REGISTERS, conversion
@@ -11,6 +10,7 @@ from warpsmith.layouts.banks import clocks, least_swizzle
 from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
+from warpsmith.values import dataclass
 
 WARP = 32
 

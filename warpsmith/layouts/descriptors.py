@@ -12,11 +12,10 @@ An operand is `lines` (of m or n) by k. In bytes, with W those of a swizzled row
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.layouts.layout import Place
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import CHUNK, HARDWARE
+from warpsmith.values import dataclass
 
 EIGHT = 8
 """Lines of a core matrix."""

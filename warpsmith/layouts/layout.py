@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise, product
 from math import prod
 
 from warpsmith.errors import InternalError
+from warpsmith.values import dataclass
 
 
 class Place(Enum):

@@ -8,12 +8,12 @@ elements `2 * part` and the next. Transposed, the lane holds those of two rows i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from warpsmith.layouts.algebra import LANES, REGISTERS
 from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.layouts.swizzle import CHUNK
+from warpsmith.values import dataclass
 
 PARTS = 4
 ROWS = 8

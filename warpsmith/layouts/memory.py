@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 
 from warpsmith.layouts.algebra import REGISTERS, conversion
 from warpsmith.layouts.layout import Layout, Place
 from warpsmith.layouts.swizzle import NONE, Swizzle
+from warpsmith.values import dataclass
 
 WIDEST = 16
 """Bytes that a thread accesses at once, at most."""

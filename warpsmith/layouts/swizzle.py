@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.errors import InternalError
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
@@ -16,6 +15,7 @@ from warpsmith.ir.strides import strides
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.lower.layouts import row_of
 from warpsmith.lower.threads import Threads
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -17,6 +17,7 @@ from warpsmith.kernel.scratch import groups_reduce_scratch, state_room
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import CLUSTER
+from warpsmith.values import dataclass
 
 PART = ParallelType.part
 

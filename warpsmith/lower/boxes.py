@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from operator import itemgetter
 
@@ -15,6 +15,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.tiles import TileDim
 from warpsmith.lower.access import MemoryDim
 from warpsmith.lower.buffers import constant_of
+from warpsmith.values import dataclass
 
 MAX_RANK = 5
 """Dimensions of a tensor map (CUDA driver API)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
@@ -30,6 +30,7 @@ from warpsmith.lower.meetings import needed_by_all
 from warpsmith.lower.rings import Rings
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads
+from warpsmith.values import dataclass
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd, prod
 
@@ -25,6 +24,7 @@ from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.walked import index_of, layout_of
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 SCRATCH_ALIGNMENT = 1024
 """Bytes: what the widest swizzle's pattern begins at multiples of."""

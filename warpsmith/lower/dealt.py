@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -12,6 +11,7 @@ from warpsmith.ir.exprs import Scan
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import Operation
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ stand around what gives and what combines.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -23,6 +23,7 @@ from warpsmith.kernel.reductions import Accumulate, Reduce
 from warpsmith.kernel.rings import Advance, Begin, Cursor
 from warpsmith.lower.threads import CLUSTER, Threads
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 MOST_STAGES = 16
 """Stages of an exchange in a loop: a block may be ahead of another by as many exchanges. Before the

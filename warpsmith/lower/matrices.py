@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -25,6 +24,7 @@ from warpsmith.lower.predicates import Predicates
 from warpsmith.lower.threads import Threads
 from warpsmith.lower.walked import index_of, layout_of
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
@@ -69,6 +68,7 @@ from warpsmith.lower.request import Request
 from warpsmith.lower.verify.rules import Expected
 from warpsmith.lower.verify.verifier import Verifier
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Rewrite = Callable[[Kernel], Kernel]
 """A pure function that gives back the same kernel where it has nothing to change."""

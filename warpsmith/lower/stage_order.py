@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -13,6 +13,7 @@ from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.roles import Roles
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

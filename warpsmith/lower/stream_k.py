@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from warpsmith.errors import ScheduleError
@@ -18,6 +17,7 @@ from warpsmith.ir.tensor import Operation
 from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.reductions import Sharing
 from warpsmith.lower.dealt import Dealt, dealt_by
+from warpsmith.values import dataclass
 
 TILES, PARTS, ROUNDS = (
     Symbol(name, low=low) for name, low in (("tiles", 0), ("last_parts", 1), ("whole_rounds", 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -16,6 +16,7 @@ from warpsmith.kernel.kernel import Launch
 from warpsmith.layouts.fragments import QUAD
 from warpsmith.lower.stream_k import StreamK
 from warpsmith.targets.family import WARP, WARP_GROUP
+from warpsmith.values import dataclass
 
 CLUSTER = ParallelType.cluster_x
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -17,6 +16,7 @@ from warpsmith.kernel.pipelines import By, Content, OneStage, Pipeline
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.dealt import Dealt, dealt_by
+from warpsmith.values import dataclass
 
 NAME = "tiles"
 """Of the agent, of its pipeline, and of the buffer that holds numbers of tiles."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from warpsmith import knobs
 from warpsmith.nn.gradients import scoped
 from warpsmith.nn.modes import is_traced
 from warpsmith.nn.refusals import refuse_second_gradient
+from warpsmith.values import dataclass
 
 Tensors = tuple[Any, ...]
 

@@ -8,7 +8,6 @@ definition are dropped first and come back at the end, so that they broadcast.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from warpsmith.errors import DefinitionError
@@ -34,6 +33,7 @@ from warpsmith.ops.reshape import reshape
 from warpsmith.ops.shape import broadcast, expand, permute, squeeze
 from warpsmith.ops.subscripts import Label, parsed
 from warpsmith.ops.values import as_tensor, fusion_of
+from warpsmith.values import dataclass
 
 _OP = "einsum"
 

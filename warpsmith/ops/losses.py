@@ -6,7 +6,6 @@ number where it is computed. All is computed in Float, in Double for Double.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.errors import DefinitionError
@@ -23,6 +22,7 @@ from warpsmith.ops.masks import check_index
 from warpsmith.ops.promotion import converted_tensor, rounded
 from warpsmith.ops.shape import squeeze
 from warpsmith.ops.values import Operand, Scalar, as_tensor
+from warpsmith.values import dataclass
 
 REDUCTIONS = ("none", "mean", "sum")
 

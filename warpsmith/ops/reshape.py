@@ -8,7 +8,6 @@ dimensions are merged and the result is split, which loops over unrelated dimens
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import arithmetic, domains, integers
@@ -23,6 +22,7 @@ from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import rounded, unrounded
 from warpsmith.ops.shape import Extents, as_extent, squeeze
 from warpsmith.ops.values import as_tensor
+from warpsmith.values import dataclass
 
 
 def reshape(arg: TensorView, new_shape: Extents) -> TensorView:

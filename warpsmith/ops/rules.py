@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ops.joining import State, join
 from warpsmith.ops.scalars import ScalarEvaluator
 from warpsmith.ops.values import as_value
+from warpsmith.values import dataclass
 
 SAMPLES = 256
 """Random states on which the laws are tried, three at a time."""

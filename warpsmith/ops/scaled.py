@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -16,6 +14,7 @@ from warpsmith.ops.products import matmul
 from warpsmith.ops.promotion import converted, converted_tensor, unrounded
 from warpsmith.ops.shape import repeat_interleave
 from warpsmith.ops.values import Scalar, as_value
+from warpsmith.values import dataclass
 
 BLOCK = 128
 """Elements of k, and columns, that share a scale of a block."""

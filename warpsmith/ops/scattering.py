@@ -8,7 +8,6 @@ long for indices that are all equal as for others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.errors import DefinitionError
@@ -33,6 +32,7 @@ from warpsmith.ops.scans import scan
 from warpsmith.ops.shape import expand, transpose
 from warpsmith.ops.sorting import count_up_to, order_of
 from warpsmith.ops.values import Operand, as_tensor, as_value, dimension, fusion_of
+from warpsmith.values import dataclass
 
 
 def _joined(a: Any, b: Any) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import lru_cache
 
 from warpsmith.ir.domains import IterDomain, Split, Transform
@@ -14,6 +14,7 @@ from warpsmith.ir.part import Part
 from warpsmith.ir.reads import Own
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.values import dataclass
 
 Key = tuple[Hashable, ...]
 

@@ -8,11 +8,12 @@ memory in any case, is not stored; the kernel that needs it computes it again.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.tensor import Operation
+from warpsmith.values import dataclass
 
 MOST_REPEATED = 16
 """Operations that are computed again rather than stored."""

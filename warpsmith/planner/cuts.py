@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
 from warpsmith.ir.clone import Clones, Known
 from warpsmith.ir.exprs import tensor_inputs
@@ -15,6 +14,7 @@ from warpsmith.planner.prices import Planned, Prices
 from warpsmith.planner.stored import Stored, stored
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.columns import BLOCKS
+from warpsmith.values import dataclass
 
 PARTIAL = Other(
     refusals=(("inner_outer", "blocks sum columns of their own rows, which others add up"),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from warpsmith.ir.exprs import Matmul
@@ -17,6 +17,7 @@ from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.prologues import prologue_of
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.matmul.blocks import factors_of
+from warpsmith.values import dataclass
 
 BY_THREADS = "matmul_by_threads"
 """The scheduler that takes every product; it computes cheap operands itself, a tile at a time."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from itertools import count
 
@@ -22,6 +22,7 @@ from warpsmith.planner.empty import is_empty
 from warpsmith.planner.other_kernels import between, other
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.schedulers.problem import Problem
+from warpsmith.values import dataclass
 
 MOST_PRICED = 64
 """Kinds of pairs that are priced for a plan."""

@@ -8,7 +8,7 @@ that lies otherwise is copied first, where that takes less time than a product b
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul, Pointwise
@@ -29,6 +29,7 @@ from warpsmith.schedulers.padding import padded as with_padding
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
 from warpsmith.targets.atoms import Atom
+from warpsmith.values import dataclass
 
 ROW_BYTES = 16
 """What rows of operands begin at multiples of."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
@@ -11,6 +10,7 @@ from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import refusals, select
 from warpsmith.schedulers.table import SCHEDULERS
+from warpsmith.values import dataclass
 
 ALL = frozenset(kind.scheduler for kind in SCHEDULERS)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
+from warpsmith.values import dataclass
 
 
 class Planned(Protocol):

@@ -6,7 +6,6 @@ operand once, and read more or fewer bytes for it. Few rows of the other operand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
@@ -19,6 +18,7 @@ from warpsmith.schedulers.matmul.prologues import HELD_OPERATIONS
 from warpsmith.schedulers.matmul.shape import sources_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
+from warpsmith.values import dataclass
 
 EDGE = 256
 """Rows of the other operand that a tile has at most."""

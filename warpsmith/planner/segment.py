@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +19,7 @@ from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.select import refusals
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Said = dict[tuple[Label, Refusals], tuple[Shape, Refusals]]
 """By the key of a segment and who is not to take it, its shape and what schedulers said of it."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.problem import Problem
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

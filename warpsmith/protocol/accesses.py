@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from warpsmith.ir import integers
@@ -17,6 +17,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Let, Statement
 from warpsmith.kernel.rings import Begin, Cursor, TileCopy
 from warpsmith.kernel.traversal import barrier_uses, children, effect_of, operands, walk
+from warpsmith.values import dataclass
 
 
 class Way(Enum):

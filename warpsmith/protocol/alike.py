@@ -9,7 +9,6 @@ between these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -25,6 +24,7 @@ from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.traversal import children, expressions, walk
 from warpsmith.protocol.accesses import synchronizes
 from warpsmith.protocol.sends import stores
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ that fails must not be launched.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 
 from warpsmith.errors import InternalError
@@ -34,6 +34,7 @@ from warpsmith.protocol.skeleton import Skeleton
 from warpsmith.protocol.walks import TooLongError
 from warpsmith.targets.family import Limits
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 CUTS = (1024, 256, 64, 16)
 """Iterations that loops of a block may have whose whole run is too long. More than a few turns of a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 
 from warpsmith.ir import integers
@@ -30,6 +30,7 @@ from warpsmith.protocol.steps import LANES
 from warpsmith.protocol.teams import Extents, Team, evaluated, labels, listed, sent_by, teams_of
 from warpsmith.protocol.walks import MOST_STEPS, TooLongError, walked
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 
 def skeleton_of(

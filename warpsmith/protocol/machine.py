@@ -24,12 +24,11 @@ reaches the end, every run does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.protocol.ends import Ends
 from warpsmith.protocol.rules import Rule
 from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
 from warpsmith.protocol.states import PENDING, ActorState, BarrierState, Clock, Phase, together
+from warpsmith.values import dataclass
 
 _AWAIT, _ARRIVE, _EXPECT, _LOAD = Kind.AWAIT, Kind.ARRIVE, Kind.EXPECT, Kind.LOAD
 _READ, _WRITE, _MEET, _JOIN = Kind.READ, Kind.WRITE, Kind.MEET, Kind.JOIN

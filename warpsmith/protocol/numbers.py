@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.ir import integers
 from warpsmith.ir.polynomials import expression, polynomial
@@ -14,6 +14,7 @@ from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
 from warpsmith.protocol.sends import Sends
 from warpsmith.protocol.walks import Pool
+from warpsmith.values import dataclass
 
 Places = Callable[[int], tuple[int, ...]]
 """What gives the places that an access touches, by the value of its index."""

@@ -13,10 +13,10 @@ kernel that takes more for some role enters with all that its launch bound allow
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import ScheduleError
 from warpsmith.targets.family import BUDGETS, WARP, WARP_GROUP, Limits
+from warpsmith.values import dataclass
 
 GROUP_THREADS = WARP_GROUP * WARP
 """Threads of a warp group, which change their registers together."""

@@ -10,12 +10,13 @@ go through the same states r times more, and break no rule that it has not broke
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.protocol.descriptions import Description, description
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.skeleton import Step
 from warpsmith.protocol.states import ActorState
+from warpsmith.values import dataclass
 
 LEAST = 600
 """Steps of all actors below which looking for repeats costs more than they save."""

@@ -8,7 +8,6 @@ reached by every run, and shown by what each actor did last and waits for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
@@ -17,6 +16,7 @@ from warpsmith.kernel.pipelines import Pipeline, with_contents
 from warpsmith.protocol.machine import Machine, Past
 from warpsmith.protocol.rules import Break, Broken, Rule
 from warpsmith.protocol.skeleton import Async, Kind, Skeleton, Step
+from warpsmith.values import dataclass
 
 MOST_LINES = 24
 """Of a run; the middle of longer ones is left out."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NoReturn
 
 from warpsmith.errors import ScheduleError
@@ -18,6 +17,7 @@ from warpsmith.protocol.clusters import check_clusters
 from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.succession import await_first
 from warpsmith.targets.family import WARP, WARP_GROUP, Limits
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NoReturn
 
 from warpsmith.errors import CodedRule
+from warpsmith.values import dataclass
 
 
 class Rule(CodedRule):

@@ -7,12 +7,13 @@ an expression folds. What is left are loop indices and places of cursors.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.ir.groups import most_parts
 from warpsmith.ir.scalar import OPERATIONS, Apply, Const, Expr, Symbol
 from warpsmith.kernel.rings import Cursor
 from warpsmith.protocol.ranges import ANY, RANGES, Range
+from warpsmith.values import dataclass
 
 Values = dict[str, int]
 """Of loop indices, by name, and of cursors: stage + stages * phase, by the cursor's name."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import NoReturn
 
@@ -19,6 +18,7 @@ from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.traversal import children, walk
 from warpsmith.protocol.rules import Rule, broken
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 Amounts = Mapping[tuple[int, int], int]
 """Bytes, by the number of a store among those of a statement, and the rank that gets them."""

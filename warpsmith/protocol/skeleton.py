@@ -15,8 +15,10 @@ what can happen between any two of them can happen between the second and one of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
+
+from warpsmith.values import dataclass
 
 
 class Kind(IntEnum):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from warpsmith.ir.domains import GRID_TYPES
 from warpsmith.ir.scalar import Expr, evaluate
@@ -14,6 +13,7 @@ from warpsmith.kernel.nodes import Let, Statement
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.sends import Senders, Sends, sending
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 Extents = tuple[int, int, int]
 

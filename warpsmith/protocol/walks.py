@@ -10,11 +10,12 @@ which something does are few: first and last ones, as ranges of conditions and b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.protocol.ranges import Range
 from warpsmith.protocol.scalars import Scalar, Seen, Values, index
 from warpsmith.protocol.skeleton import Kind, Step
+from warpsmith.values import dataclass
 
 Steps = list[Step]
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from warpsmith.locks import ProcessLock
+from warpsmith.values import dataclass
 
 _KINDS: Final = (
     *(

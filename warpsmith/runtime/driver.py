@@ -5,11 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from warpsmith.errors import DeviceError
+from warpsmith.values import dataclass
 
 _NO_DEVICE = (
     "an NVIDIA GPU and a driver for CUDA 13 are needed; without them set WARPSMITH_DEVICE=reference"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.errors import CompileError, InternalError, KernelRefusal
 from warpsmith.runtime.source import Binary, Source
+from warpsmith.values import dataclass
 
 # `-v` makes ptxas report registers, spills, stack and shared memory in the log. NVRTC's own cache
 # is off, since a program that it holds already comes without that report.

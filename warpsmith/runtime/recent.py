@@ -9,12 +9,12 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
 
 from warpsmith.knobs import Knobs, current, scoped
 from warpsmith.locks import ProcessLock
+from warpsmith.values import dataclass
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -7,11 +7,11 @@ The driver answers a map that breaks a rule with "invalid value" and no more, so
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any, Final
 
 from warpsmith.errors import ArgumentError, DeviceError
 from warpsmith.runtime.driver import check, in_context, initialized
+from warpsmith.values import dataclass
 
 MAP_BYTES: Final = 128
 """Bytes of an encoded tensor map."""

@@ -8,8 +8,10 @@ loaded, which may wait for the device as well.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from warpsmith.values import dataclass
 
 _GONE = ("CUDA_ERROR_INVALID_HANDLE", "CUDA_ERROR_CONTEXT_IS_DESTROYED")
 """What the driver says of a stream that was destroyed: nothing runs there any more."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 
 from warpsmith.runtime.driver import check, ensure_context, initialized
 from warpsmith.runtime.launch import LoadedKernel
+from warpsmith.values import dataclass
 
 POINTER = "ws_watchdog"
 """The variable of a module that holds the address of the record."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import axis_position, merge
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

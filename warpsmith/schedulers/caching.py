@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
@@ -14,6 +14,7 @@ from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.pointwise.applicability import uses_agree
 from warpsmith.schedulers.problem import Problem
+from warpsmith.values import dataclass
 
 STREAMING_SHARE = 1.5
 """Up to so many times the bytes of the L2, loads that leave no copy in L1 are 2 % faster where it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, final
 
 from warpsmith.ir.domains import IterDomain
@@ -17,6 +17,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reads import read_by_vectors, read_in_vectors
 from warpsmith.schedulers.traffic import Traffic, traffic
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Refusals = tuple[tuple[str, str], ...]
 """By name, why a scheduler cannot take a fusion; an empty reason means that it can."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Read, chosen
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.values import dataclass
 
 MOST_REPEATED = 8
 """Operations that are computed again at each place where what they make is read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Generic, TypeVar
 
@@ -14,6 +13,7 @@ from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.reduction.recompute import recompute_after
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.rows.two_passes import in_two_passes
+from warpsmith.values import dataclass
 
 V = TypeVar("V", bound=Rows)
 

@@ -8,7 +8,7 @@ that lacks it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LINE_BYTES, line_spare
@@ -17,6 +17,7 @@ from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem, widest_vector
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

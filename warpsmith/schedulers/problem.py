@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

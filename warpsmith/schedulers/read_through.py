@@ -7,7 +7,7 @@ join of a slice and of what is made of another slice becomes reads of one tensor
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from warpsmith.ir import integers
@@ -26,6 +26,7 @@ from warpsmith.ops.factories import full, iota
 from warpsmith.ops.promotion import cast, cast_tensor, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
 from warpsmith.schedulers.chains import computed, few_of, is_of_product, renames
+from warpsmith.values import dataclass
 
 MOST_SMALL = 2**28
 """Numbers below this are compared in 32 bits: few of them are added."""

@@ -6,7 +6,6 @@ Memory, the L2 and the issue of instructions work at the same time, so the slowe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from warpsmith.ir.domains import IterDomain
@@ -20,6 +19,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.recompute import COSTLY
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 MEMORY_SHARE = 0.831
 """Of the memory's rate, what a copy of much memory reads and writes (one H200, 2026-11)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from warpsmith.sim.library import library
 from warpsmith.sim.program import Program, Variable
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 Array = NDArray[Any]
 Dim3 = tuple[int, int, int]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.sim.isa import (
     Combine,
     Compare,
@@ -17,6 +15,7 @@ from warpsmith.sim.isa import (
     Space,
     Type,
 )
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

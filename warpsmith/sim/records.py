@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from warpsmith.sim.program import Instruction, Operand, Program
+from warpsmith.values import dataclass
 
 INSTRUCTION: Final = np.dtype(
     [

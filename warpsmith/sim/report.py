@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Final, Literal
 
 from numpy.typing import NDArray
+
+from warpsmith.values import dataclass
 
 Verdict = Literal["clean", "findings", "incomplete"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -23,6 +23,7 @@ from warpsmith.sim.machine import (
 from warpsmith.sim.records import pack
 from warpsmith.sim.report import KINDS, WRONG_OUTPUT, Finding, Report, Site
 from warpsmith.sim.trace import write_trace
+from warpsmith.values import dataclass
 
 _NOWHERE: Final = (1 << 64) - 1
 DEFAULT_SCHEDULES: Final = 4

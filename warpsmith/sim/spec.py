@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from warpsmith.sim.simulate import Expectation
 from warpsmith.targets.family import WARP, Limits
 from warpsmith.targets.known import KNOWN, named
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 MOST_CTAS: Final = 1 << 16
 _LEAST_REGISTERS: Final = 16

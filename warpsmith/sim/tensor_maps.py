@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Final
 
 from warpsmith.errors import SimulationError
 from warpsmith.sim.library import library
+from warpsmith.values import dataclass
 
 BYTES: Final = 128
 RANK: Final = 5

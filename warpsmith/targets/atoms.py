@@ -7,11 +7,11 @@ as `DataType` names them in text.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 
 from warpsmith.layouts import fragments
 from warpsmith.layouts.layout import Layout
+from warpsmith.values import dataclass
 
 ROW_BYTES = 32
 """Bytes of an operand's row that one `wgmma` multiplies (PTX ISA, "wgmma.mma_async")."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.targets.atoms import Atom
+from warpsmith.values import dataclass
 
 WARP = 32
 """Threads of a warp, on every GPU that CUDA knows."""

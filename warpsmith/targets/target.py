@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.targets.family import Family
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

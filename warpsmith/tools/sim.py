@@ -9,7 +9,6 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from rich.text import Text
 
 from warpsmith.errors import SimulationError, WarpsmithError
 from warpsmith.sim.report import Finding, Report, Site
+from warpsmith.values import dataclass
 
 _SHOWN: Final = 3  # findings of one kind
 _STOPPED: Final = 130  # exit status after Ctrl-C, as shells have it

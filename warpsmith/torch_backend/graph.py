@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -23,6 +23,7 @@ from warpsmith.torch_backend.regions import PRODUCTS, Kind, Regions, has_effects
 from warpsmith.torch_backend.sizes import UnknownSize
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
 from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full, Precision
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
+from warpsmith.values import dataclass
 
 
 class NotTaken(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,6 +12,7 @@ from warpsmith import knobs as knob_module
 from warpsmith.errors import ArgumentError
 from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
+from warpsmith.values import dataclass
 
 Fallback = Literal["eager", "inductor"]
 

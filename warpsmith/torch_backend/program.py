@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import sympy
@@ -32,6 +32,7 @@ from warpsmith.torch_backend.definition import (
 )
 from warpsmith.torch_backend.sizes import expression_of, hint_of
 from warpsmith.torch_backend.source import Step, boxed_function
+from warpsmith.values import dataclass
 
 Ready = Callable[[list[Any]], Sequence[Any]]
 

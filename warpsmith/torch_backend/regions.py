@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -37,6 +36,7 @@ from warpsmith.torch_backend.writes import (
     writes,
     writes_alone,
 )
+from warpsmith.values import dataclass
 
 
 class Kind(Enum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from warpsmith.torch_backend.aten import name_of
 from warpsmith.torch_backend.definition import is_scalar, tensors_of
 from warpsmith.torch_backend.program import Program
 from warpsmith.torch_backend.regions import Kind, Regions
+from warpsmith.values import dataclass
 
 ATTENTION = ("scaled_dot_product", "flash_attention", "efficient_attention", "flex_attention")
 """Parts of the names of operations that are torch's attention."""

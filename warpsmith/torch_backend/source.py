@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from torch.fx import Node
+
+from warpsmith.values import dataclass
 
 Boxed = Callable[[list[Any]], tuple[Any, ...]]
 """A function that takes its arguments out of a list, so that none lives longer than it is used."""

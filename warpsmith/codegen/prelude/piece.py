@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from warpsmith.values import dataclass
 
 _NOTE = re.compile(r"^///.*\n", re.MULTILINE)
 _START = re.compile(r"^//@ (\w+)(?:: (.+))?\n", re.MULTILINE)

@@ -7,10 +7,11 @@ type of scheduler alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from warpsmith.frontends.nvfuser_direct.enums import DataType, SchedulerType
+from warpsmith.values import dataclass
 
 
 @dataclass

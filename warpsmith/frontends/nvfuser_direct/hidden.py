@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +14,7 @@ from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.scalar import Const, Expr, is_evaluated
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.scalars import known
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, eq=False)

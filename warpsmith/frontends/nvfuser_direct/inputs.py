@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.frontends.nvfuser_direct import pairs
@@ -13,6 +12,7 @@ from warpsmith.frontends.nvfuser_direct.statements import Val
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.scalar import Expr
 from warpsmith.ops.scalars import ScalarEvaluator, symbols_of_call
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, eq=False)

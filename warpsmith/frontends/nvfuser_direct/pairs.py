@@ -6,7 +6,6 @@ A tensor of them in memory is a real tensor with one dimension more, of two elem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith import ops as own
@@ -16,6 +15,7 @@ from warpsmith.ir import arithmetic
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.scalar import Expr, literal
 from warpsmith.ir.tensor import TensorView
+from warpsmith.values import dataclass
 
 PARTS = {DataType.ComplexFloat: Type.Float, DataType.ComplexDouble: Type.Double}
 """The type of real and imaginary part."""

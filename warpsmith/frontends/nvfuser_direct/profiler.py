@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from typing import Any
 
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import Launch
 from warpsmith.frontends.nvfuser_direct import kernels
+from warpsmith.values import dataclass
 
 _ACTIVE: ContextVar[PythonProfiler | None] = ContextVar("nvfuser_direct.profiler", default=None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cmath import isfinite
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from inspect import Parameter
 from typing import Any
@@ -14,6 +13,7 @@ from warpsmith.frontends.nvfuser_direct.pairs import Pair
 from warpsmith.frontends.nvfuser_direct.statements import Val
 from warpsmith.frontends.nvfuser_direct.values import TensorView
 from warpsmith.ir.scalar import Const
+from warpsmith.values import dataclass
 
 _REDUCTIONS = ("max", "min", "prod", "sum")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from warpsmith.ir.domains import MemoryType
@@ -13,6 +13,7 @@ from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import Await, Cursor
 from warpsmith.lower.ordering.scopes import Site, moving
 from warpsmith.lower.ordering.tree import Node, Turns, carried, common, meets, straight
+from warpsmith.values import dataclass
 
 
 class Hazard(Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.errors import InternalError
 from warpsmith.kernel.effects import Verb
@@ -13,6 +13,7 @@ from warpsmith.kernel.traversal import barriers
 from warpsmith.lower.ordering.edges import Dependence
 from warpsmith.lower.ordering.scopes import Site
 from warpsmith.lower.ordering.tree import Node, backward, common, inside, onward, straight
+from warpsmith.values import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.domains import MemoryType
@@ -30,6 +29,7 @@ from warpsmith.lower.ordering.products import Batch, delay_releases, place_batch
 from warpsmith.lower.ordering.scopes import Scope, Site, scopes, sites
 from warpsmith.lower.ordering.stores import delay_arrivals
 from warpsmith.lower.ordering.tree import Node, common, inside
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

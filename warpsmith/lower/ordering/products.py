@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -22,6 +22,7 @@ from warpsmith.kernel.rings import Advance, ArriveByWarp, Cursor
 from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
 from warpsmith.lower.ordering.scopes import Scope, Site
 from warpsmith.lower.ordering.tree import Node, arrives, meets
+from warpsmith.values import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Symbol
@@ -16,6 +15,7 @@ from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.rings import Advance, Begin, Cursor, Jump
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.ordering.tree import Node, root
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.bounds import lower_bound
@@ -11,6 +10,7 @@ from warpsmith.kernel.effects import Orders, Verb
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.traversal import barriers, children, map_bodies, with_body
+from warpsmith.values import dataclass
 
 
 class Node:

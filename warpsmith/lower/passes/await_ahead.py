@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
 from warpsmith.ir import integers
@@ -21,6 +21,7 @@ from warpsmith.kernel.products import (
 )
 from warpsmith.kernel.rings import Advance, Await, Cursor
 from warpsmith.kernel.traversal import map_bodies, walk, written
+from warpsmith.values import dataclass
 
 Statements = tuple[Statement, ...]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.carry import simple
@@ -15,6 +15,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Element, For, If, Statement, Store
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import children, map_bodies, read, walk, with_body, written
+from warpsmith.values import dataclass
 
 MOST_STEPS = 8
 """Steps that move a level together. What each adds stays in registers until the level is known:

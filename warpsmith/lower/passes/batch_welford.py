@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
@@ -11,6 +11,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement
 from warpsmith.kernel.reductions import WelfordBatch, WelfordStep
 from warpsmith.kernel.traversal import map_bodies, replace_symbols, walk
+from warpsmith.values import dataclass
 
 
 def batch_welford(kernel: Kernel) -> Kernel:

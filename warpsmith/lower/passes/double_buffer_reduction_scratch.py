@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 from warpsmith.ir import integers
@@ -15,6 +15,7 @@ from warpsmith.kernel.nodes import Buffer, For, Statement, Synchronize
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import Advance, Begin, Cursor, InitBarriers
 from warpsmith.kernel.traversal import map_bodies, walk
+from warpsmith.values import dataclass
 
 
 def double_buffer_reduction_scratch(kernel: Kernel) -> Kernel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import GRID_TYPES
@@ -11,6 +11,7 @@ from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.traversal import map_bodies, walk
+from warpsmith.values import dataclass
 
 
 def end_loops(kernel: Kernel) -> Kernel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TypedDict
 
@@ -19,6 +19,7 @@ from warpsmith.kernel.traversal import map_bodies
 from warpsmith.lower.exchanges import Exchange, ScanExchange
 from warpsmith.lower.threads import Threads, threads_of
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 WARP_PARTS = 64
 """Parts that a block may get of one value. Where the warps of all blocks are no more, each warp

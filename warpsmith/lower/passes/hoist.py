@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir.bounds import LOOKUPS
 from warpsmith.ir.dtypes import DataType
@@ -10,6 +10,7 @@ from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Element, Let, Statement
 from warpsmith.kernel.traversal import children, defined, expressions, map_bodies, map_expressions
+from warpsmith.values import dataclass
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide", *LOOKUPS)
 

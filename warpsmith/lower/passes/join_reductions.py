@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
@@ -21,6 +21,7 @@ from warpsmith.kernel.nodes import (
 )
 from warpsmith.kernel.reductions import Accumulate, Reduce, WelfordStep
 from warpsmith.kernel.traversal import map_bodies, read, walk, written
+from warpsmith.values import dataclass
 
 _CROSSED = (
     Accumulate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from warpsmith.ir import integers
@@ -27,6 +27,7 @@ from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import children, expressions, replace_symbols, rewritten, walk
 from warpsmith.lower.passes.load_anyway import anyway, is_load
 from warpsmith.lower.passes.split_full_passes import without
+from warpsmith.values import dataclass
 
 
 def keep_turns(kernel: Kernel) -> Kernel:

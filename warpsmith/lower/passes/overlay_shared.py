@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
@@ -21,6 +21,7 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.traversal import barriers, read, walk, written
 from warpsmith.layouts.lifetimes import Life, packed
+from warpsmith.values import dataclass
 
 LEAST_SAVED = 1024
 """Bytes for which threads meet once more. A block's share is handed out in units of 128."""

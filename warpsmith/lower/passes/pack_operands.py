@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -14,6 +14,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.products import MatrixRegisters, Multiply, PackRegisters
 from warpsmith.kernel.traversal import map_bodies, read, walk, written
+from warpsmith.values import dataclass
 
 WORD = DataType.Int32
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
@@ -15,6 +15,7 @@ from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import PrefetchTile
 from warpsmith.kernel.traversal import children, map_bodies, replace_symbols, with_body
+from warpsmith.values import dataclass
 
 AHEAD = 8
 """Iterations before the last. One of a product takes a multiprocessor some 0.4 to 0.7 us, and the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from warpsmith.ir import integers
@@ -19,6 +19,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Statement, Store
 from warpsmith.kernel.traversal import expressions, map_bodies, map_expressions, walk
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 LANE = ParallelType.block_x.name
 """The thread along x, by which lanes are numbered."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.bounds import lower_bound
@@ -15,6 +15,7 @@ from warpsmith.kernel.clusters import BY_WARP
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Declare, Element, For, If, Let, Statement
 from warpsmith.kernel.traversal import defined, replace_symbols, rewritten, walk, written
+from warpsmith.values import dataclass
 
 
 def split_full_passes(kernel: Kernel) -> Kernel:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Element, Statement, Store
@@ -17,6 +15,7 @@ from warpsmith.lower.pipelines.stages import (
     first_and_last,
     spanned,
 )
+from warpsmith.values import dataclass
 
 CARRIED = 8
 """Elements of a stage in registers that are rather moved each turn than known by unrolling."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -32,6 +32,7 @@ from warpsmith.kernel.traversal import map_bodies, replace_symbols
 from warpsmith.lower.pipelines.multicast import shared_out
 from warpsmith.lower.pipelines.stages import Statements
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 MOST_TERMS = 8
 """Copies of a loop that differ in bytes, and are announced together all the same, at most."""

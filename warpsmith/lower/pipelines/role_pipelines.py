@@ -7,7 +7,7 @@ like as long as the others skip it too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
@@ -37,6 +37,7 @@ from warpsmith.lower.pipelines.stages import (
     spanned,
     without_fills,
 )
+from warpsmith.values import dataclass
 
 
 def joined(found: Sequence[Branch], given: Mapping[str, Pipeline]) -> tuple[Pipeline, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -26,6 +26,7 @@ from warpsmith.lower.pipelines.stages import (
     touches,
     without_fills,
 )
+from warpsmith.values import dataclass
 
 UNROLL_LIMIT = 64
 """Loops of so many iterations are unrolled whole where a stage in registers is to be known."""

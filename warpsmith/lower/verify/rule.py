@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.errors import CodedRule
 from warpsmith.kernel.nodes import Statement
+from warpsmith.values import dataclass
 
 
 class Rule(CodedRule):

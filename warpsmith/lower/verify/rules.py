@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES
@@ -20,6 +20,7 @@ from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.shared_memory import SharedLayout
 from warpsmith.lower.verify.outline import Outline, Outlines
 from warpsmith.lower.verify.rule import Fault, Rule
+from warpsmith.values import dataclass
 
 Kinds = tuple[type[Statement], ...]
 

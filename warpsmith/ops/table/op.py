@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from functools import wraps
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
+from warpsmith.values import dataclass
 
 Meaning = Callable[..., np.ndarray]
 

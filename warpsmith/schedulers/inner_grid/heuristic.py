@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from warpsmith.ir.exprs import Reduction, takes_moments
@@ -19,6 +19,7 @@ from warpsmith.schedulers.rows.applicability import stages
 from warpsmith.schedulers.rows.once import is_narrow
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.rows.strategy import in_waves_us
+from warpsmith.values import dataclass
 
 STATE_BYTES = 4
 """Of a number that moments have beside a sum."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 from warpsmith.schedulers.multiprocessor import CLUSTERS, together
@@ -12,6 +12,7 @@ from warpsmith.schedulers.outer_grid.shapes import RESERVED
 from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 BLOCKS = ((512, 1), (512, 2), (256, 2), (256, 3), (256, 4), (128, 4), (128, 6), (128, 8))
 """Threads of a block, and blocks of a multiprocessor."""

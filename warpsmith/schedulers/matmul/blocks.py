@@ -8,7 +8,7 @@ what tensor cores lose of long sums of 8-bit floats ends with a block, too.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -22,6 +22,7 @@ from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.params import Count, Numbers
+from warpsmith.values import dataclass
 
 AT_ONCE = (8, 4)
 """Steps of k whose scales come at once: 8 of them are a sector of the L2, where they lie together.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
@@ -34,6 +33,7 @@ from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, PAIR, TMA_BYTES
 from warpsmith.schedulers.matmul.params import STORED, MatmulParams
 from warpsmith.schedulers.matmul.shape import Shape, places_of
 from warpsmith.targets.atoms import ROWS
+from warpsmith.values import dataclass
 
 LOAD = "load_beside"
 """The role whose one thread asks for chunks of what is read beside the product."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -37,6 +37,7 @@ from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 __all__ = [
     "MatmulParams",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
@@ -12,6 +10,7 @@ from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.matmul.epilogue import fragments
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.targets.atoms import ROWS
+from warpsmith.values import dataclass
 
 
 def shared(params: MatmulParams) -> list[tuple[int, ParallelType]]:

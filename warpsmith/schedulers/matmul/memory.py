@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.mapping import map_of
@@ -27,6 +26,7 @@ from warpsmith.schedulers.matmul.shape import (
 )
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
+from warpsmith.values import dataclass
 
 TMA_BYTES = 16
 """What addresses and strides of the TMA unit's copies are multiples of (PTX ISA)."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from warpsmith.schedulers.params import Params
 from warpsmith.targets.atoms import ROWS
+from warpsmith.values import dataclass
 
 FRAGMENT = 8
 STORED = 16

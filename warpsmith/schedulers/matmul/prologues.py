@@ -9,7 +9,6 @@ or of parts of k, the threads load.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -27,6 +26,7 @@ from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.shape import is_computed, loads_of, sources_of, tiles_of
 from warpsmith.targets.atoms import ROWS
+from warpsmith.values import dataclass
 
 MATRIX_BYTES = 2
 """Of the elements that `ldmatrix` loads."""

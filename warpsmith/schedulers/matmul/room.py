@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
 from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
 from warpsmith.schedulers.matmul.params import STORED, Count, Numbers
 from warpsmith.targets.family import Limits
+from warpsmith.values import dataclass
 
 FEWEST_STAGES = 4
 """With fewer, products wait for loads."""

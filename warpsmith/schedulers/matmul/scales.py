@@ -8,8 +8,6 @@ operands; tensor cores' threads read one step after the other of a stage.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul
@@ -26,6 +24,7 @@ from warpsmith.schedulers.matmul.epilogue import fragments
 from warpsmith.schedulers.matmul.params import FOUR, SCALE_STAGES, MatmulParams
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 SCALES = "load_scales"
 """The role whose threads copy them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
@@ -11,6 +11,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.reads import stretch_of
 from warpsmith.ir.tensor import TensorView
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from warpsmith.schedulers.matmul.params import MatmulParams, Numbers
 from warpsmith.targets.atoms import ROWS
+from warpsmith.values import dataclass
 
 Times = npt.NDArray[np.floating[Any]]
 

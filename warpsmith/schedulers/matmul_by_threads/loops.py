@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.fusion import Fusion
@@ -18,6 +17,7 @@ from warpsmith.schedulers.matmul_by_threads.heuristic import (
 )
 from warpsmith.schedulers.matmul_by_threads.tiles import VECTOR_BYTES, WarpTile, adjacent
 from warpsmith.schedulers.reduction.apply import SPLITS
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

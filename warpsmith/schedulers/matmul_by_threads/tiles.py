@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 VECTOR_BYTES = 16
 """What a thread reads from shared memory at once."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from warpsmith.ir.exprs import Reduction, takes_moments
@@ -19,6 +19,7 @@ from warpsmith.schedulers.outer_persistent.heuristic import Columns, shared_work
 from warpsmith.schedulers.outer_persistent.shapes import time_apart_us
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.resident import full_size
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.schedulers.outer_persistent.shapes import SECTOR_BYTES
 from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 WIDEST_BYTES = 512
 """Of a row that a block reads, at most."""

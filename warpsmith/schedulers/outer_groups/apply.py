@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import Move, replace_tensor, tensor_inputs
@@ -23,6 +22,7 @@ from warpsmith.schedulers.outer_groups.shapes import OuterGroupsParams
 from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.reduction.apply import SPLITS, split_over_blocks
 from warpsmith.schedulers.reduction.recompute import clone_of
+from warpsmith.values import dataclass
 
 LOOPS = (
     ParallelType.grid_x,

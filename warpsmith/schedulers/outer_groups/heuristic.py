@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from warpsmith.ir import integers
@@ -29,6 +29,7 @@ from warpsmith.schedulers.parts.levels import Levels, in_memory
 from warpsmith.schedulers.problem import Problem, widest_vector
 from warpsmith.schedulers.reduction.applicability import pattern, reductions
 from warpsmith.schedulers.rows.applicability import stages
+from warpsmith.values import dataclass
 
 STATE_BYTES = 4
 """Of a number that is reduced of a channel."""

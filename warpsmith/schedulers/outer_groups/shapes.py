@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.schedulers.multiprocessor import CLUSTERS, together
 from warpsmith.schedulers.outer_grid.shapes import BLOCKS, FIXED_REGISTERS, RESERVED, STATES_HELD
 from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 LEAST_HEIGHT = 2
 """Threads one below the other, at least: the meeting of a block is where turns are kept for."""

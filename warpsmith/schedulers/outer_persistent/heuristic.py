@@ -8,7 +8,7 @@ rows are that a block reads. `shapes.time_us` puts these together; the fastest s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from warpsmith.schedulers.layout import InnerRun
@@ -29,6 +29,7 @@ from warpsmith.schedulers.outer_persistent.shapes import (
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.applicability import stages, walks_rows
 from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.values import dataclass
 
 MOST_REGISTERS = 232
 """Registers that a thread may need by the count of `shapes`, which errs by some twenty."""

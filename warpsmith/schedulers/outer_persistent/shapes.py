@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.multiprocessor import ENOUGH_WARPS, power_of_two_above
 from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import Limits
+from warpsmith.values import dataclass
 
 FIXED_REGISTERS = 18
 """Registers for addresses and predicates, besides two for each element of a vector in work, one for

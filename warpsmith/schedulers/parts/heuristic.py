@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from warpsmith.ir.domains import IterDomain
@@ -32,6 +32,7 @@ from warpsmith.schedulers.rows.across import unfit_across
 from warpsmith.schedulers.rows.resident import Choice
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.rows.strategy import in_waves_us
+from warpsmith.values import dataclass
 
 WIDE_ACCESS, MOST_PIECE = 8, 200
 """Bytes of an access from which on rows of which no parts are summed are faster as rows in pieces

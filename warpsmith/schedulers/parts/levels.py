@@ -8,7 +8,6 @@ the row at once, is needed again by each element.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -25,6 +24,7 @@ from warpsmith.schedulers.reduction.applicability import (
     uncovered,
 )
 from warpsmith.schedulers.rows.applicability import walked
+from warpsmith.values import dataclass
 
 Groups = frozenset[Group]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from warpsmith.schedulers.cover import full_passes
@@ -18,6 +18,7 @@ from warpsmith.schedulers.outer_grid.shapes import share_of_lines
 from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES, SECTOR_BYTES
 from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 THREADS = 512
 """Of a block, at most."""

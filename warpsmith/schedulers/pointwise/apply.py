@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
@@ -34,6 +32,7 @@ from warpsmith.schedulers.pointwise.heuristic import (
     inner_run,
 )
 from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows
+from warpsmith.values import dataclass
 
 BLOCKS = "blocks"
 """Name of the launch symbol: blocks that go round."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import Self
 
@@ -15,6 +15,7 @@ from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.repeated import repeated
 from warpsmith.schedulers.problem import Problem, widest_vector
 from warpsmith.schedulers.traffic import instructions
+from warpsmith.values import dataclass
 
 # Measured on one H200, 2026-11-21: docs/lessons/pointwise.md and docs/lessons/transpose.md.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import DomainMap
@@ -13,6 +11,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ blocks, whose partial results would have to meet in memory again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
+from warpsmith.values import dataclass
 
 SHORT = (32, 72, 144, 288, 512)
 """Lengths of columns up to which one block each is laid out. 72, 144 and 288 are for a partial sum

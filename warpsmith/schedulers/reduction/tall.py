@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 WIDEST, USUAL = 64, 16
 """Threads side by side: at most, and among equals."""

@@ -11,13 +11,13 @@ backward, most of them at sizes drawn at random (docs/lessons/row_lengths.md; te
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from warpsmith.schedulers.multiprocessor import together
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
+from warpsmith.values import dataclass
 
 START_US = 3.68
 """Launch, the first rows' way and the end: what no size changes."""

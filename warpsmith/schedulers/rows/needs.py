@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import Limits
+from warpsmith.values import dataclass
 
 MOST_REGISTERS = 280
 """Registers that a thread may need by this count: with that many, kernels still fit in

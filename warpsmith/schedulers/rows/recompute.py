@@ -9,7 +9,6 @@ loaded, and each stage widens it for itself.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.dtypes import DataType
@@ -21,6 +20,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL
 from warpsmith.schedulers.reduction.recompute import clone_of
 from warpsmith.schedulers.rows.applicability import stages, walks_rows
+from warpsmith.values import dataclass
 
 COSTLY = frozenset(
     {op.name for op in TRANSCENDENTAL} | {"div", "truediv", "pow", "divide_full", *OF_BLOCK}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from warpsmith.targets.family import Limits
+from warpsmith.values import dataclass
 
 BLOCK_THREADS = 128
 """Threads of a block that has several short rows."""

@@ -7,7 +7,6 @@ the program as it stands, in which nothing has been computed again yet.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
@@ -22,6 +21,7 @@ from warpsmith.schedulers.layout import is_one_row
 from warpsmith.schedulers.reduction.applicability import reductions
 from warpsmith.schedulers.rows.applicability import walks_rows
 from warpsmith.schedulers.rows.recompute import COSTLY, NOT_REPEATED, Run, runs_of
+from warpsmith.values import dataclass
 
 REGISTER_BYTES = 4
 

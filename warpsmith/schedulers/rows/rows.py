@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
 
 from warpsmith.ir.domains import IterDomain
@@ -27,6 +26,7 @@ from warpsmith.schedulers.rows.resident import (
     role_may_share,
     weights_of,
 )
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 from warpsmith.schedulers.multiprocessor import ENOUGH_WARPS, SHARED_FIXED
@@ -11,6 +10,7 @@ from warpsmith.schedulers.rows.needs import MOST_ELEMENTS
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES, Choice
 from warpsmith.targets.family import WARP, Limits
+from warpsmith.values import dataclass
 
 LOAD_THREADS = 128
 """Of the warp group in which the role that loads is one thread."""

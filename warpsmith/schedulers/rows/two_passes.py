@@ -8,7 +8,6 @@ and both sums are of distances to that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from warpsmith.ir import arithmetic, integers
@@ -21,6 +20,7 @@ from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.schedulers.rows.applicability import walks_rows
+from warpsmith.values import dataclass
 
 NARROW: Final = DataType.BFloat16
 """Elements whose rows need no second pass, where all that is made of them has no more bytes. Of `n`

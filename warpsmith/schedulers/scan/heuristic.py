@@ -8,7 +8,7 @@ waits in turn, or by bytes where all have work enough.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Self
 
 from warpsmith.ir import integers
@@ -21,6 +21,7 @@ from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.scan.applicability import scans
 from warpsmith.targets.family import WARP
+from warpsmith.values import dataclass
 
 ELEMENTS = 4
 """That a thread scans at a time where it loads them one by one."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from warpsmith.sim.isa import Op
 from warpsmith.sim.program import Instruction
+from warpsmith.values import dataclass
 
 _JUMPS = (Op.BRA, Op.BRX)
 _ENDS = (Op.EXIT, Op.TRAP)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from warpsmith.sim.isa import Space, Type, Window
@@ -12,6 +12,7 @@ from warpsmith.sim.ptx.names import Memory, Scope
 from warpsmith.sim.ptx.numbers import constant
 from warpsmith.sim.ptx.refusal import Refusal, refuse
 from warpsmith.sim.ptx.syntax import Declaration, Function, Initial, Literal, Symbol
+from warpsmith.values import dataclass
 
 _LARGEST: Final = 1 << 32
 _LARGEST_INITIAL: Final = 1 << 28

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warpsmith.sim.isa import Space, Special, Type
 from warpsmith.sim.ptx.syntax import Function, TargetList
+from warpsmith.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from warpsmith.sim.isa import Flag, Kind, Op, Space, Type, Window
@@ -33,6 +33,7 @@ from warpsmith.sim.ptx.syntax import (
     TensorAddress,
     Vector,
 )
+from warpsmith.values import dataclass
 
 _SINK = Operand(Kind.SINK)
 _WINDOWS = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from warpsmith.sim.ptx.syntax import (
     Address,
@@ -16,6 +16,7 @@ from warpsmith.sim.ptx.syntax import (
     TensorAddress,
     Vector,
 )
+from warpsmith.values import dataclass
 
 
 @dataclass(slots=True)

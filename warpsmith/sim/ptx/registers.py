@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from warpsmith.sim.isa import Flag, Mode, Op, Type
 from warpsmith.sim.program import Instruction
 from warpsmith.sim.ptx.flow import graph_of
+from warpsmith.values import dataclass
 
 _PAIRS = (Op.SETP, Op.LOP3, Op.SHFL, Op.MATCH, Op.ELECT)
 _GROUPS = (Op.LD, Op.ATOM, Op.LDMATRIX, Op.UNPACK, Op.MMA, Op.WGMMA)

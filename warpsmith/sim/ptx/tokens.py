@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from dataclasses import dataclass
 
 from warpsmith.errors import SimulationError
+from warpsmith.values import dataclass
 
 # Space and comments are skipped. A mnemonic with its suffixes is one word (`ld.global.v4.u32`), as
 # is a special register (`%tid.x`). The end of the text is an empty word, for which the second group

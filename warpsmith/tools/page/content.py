@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from warpsmith.engine.classes import launched
 from warpsmith.engine.facts import CallFacts, KernelFacts, Price, facts_of, prices_of
@@ -13,6 +12,7 @@ from warpsmith.engine.smaller import Smaller
 from warpsmith.tools.page.program import ProgramGraph, program_graph
 from warpsmith.tools.page.sources import Source, sources_of
 from warpsmith.tools.page.timeline import Timeline, timeline_of
+from warpsmith.values import dataclass
 
 MOST_CUTS = 40
 """Cuts that are priced: each asks schedulers for a kernel that is not there."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
+
+from warpsmith.values import dataclass
 
 GAP = 18.0
 """Between boxes of one layer; half of it beside a link that passes."""

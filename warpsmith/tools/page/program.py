@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 from warpsmith.engine.facts import KernelFacts
@@ -18,6 +17,7 @@ from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.planner.cuts import Cut
 from warpsmith.planner.stored import Stored
 from warpsmith.tools.page.sources import Lines
+from warpsmith.values import dataclass
 
 _CONSTANT = 10
 """Signs of a constant that an operation is shown with."""

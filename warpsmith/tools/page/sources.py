@@ -6,10 +6,10 @@ import ast
 import linecache
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import PurePath
 
 from warpsmith.callers import Line
+from warpsmith.values import dataclass
 
 Lines = tuple[Line, ...]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from warpsmith.ir import integers
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.pipelines import with_contents
+from warpsmith.values import dataclass
 
 BARRIER_BYTES: Final = 8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from warpsmith.sim.machine import Launch, Outcome
 from warpsmith.sim.report import KINDS
 from warpsmith.sim.trace import trace_events
 from warpsmith.tools.page.stages import barrier_places, fills
+from warpsmith.values import dataclass
 
 Event = dict[str, Any]
 

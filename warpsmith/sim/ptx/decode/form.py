@@ -18,7 +18,6 @@ then the operands, in PTX order:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from itertools import product
@@ -38,6 +37,7 @@ from warpsmith.sim.isa import (
 )
 from warpsmith.sim.program import Meaning
 from warpsmith.sim.ptx.decode.pattern import slots
+from warpsmith.values import dataclass
 
 
 class Take(Enum):

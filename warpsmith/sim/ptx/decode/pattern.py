@@ -10,8 +10,9 @@ Suffixes are matched in order, or in any order where that fails; each is written
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from warpsmith.values import dataclass
 
 SETS = {
     "int": "u16|s16|u32|s32|u64|s64",
