@@ -21,7 +21,7 @@ from warpsmith.schedulers.outer_grid.applicability import refusal
 from warpsmith.schedulers.outer_grid.shapes import (
     OuterGridParams,
     Work,
-    fastest,
+    best,
     grid_of,
     shapes,
     time_us,
@@ -211,7 +211,7 @@ def test_what_blocks_hold_fits(dtype: DataType) -> None:
 
 def test_a_fit_is_held_to_times() -> None:
     """Microseconds of one H200 (2026-11-26): of the shape that is chosen, and of narrow pieces."""
-    found = fastest(WORK, 8, H200)
+    found = best(WORK, 8, H200)
     assert found is not None
     us, shape = found
     assert (shape.block_x, shape.block_y, shape.unroll, shape.kept) == (8, 64, 4, 3)
@@ -223,13 +223,13 @@ def test_a_fit_is_held_to_times() -> None:
         vector=8, unroll=2, block_x=11, block_y=32, blocks_per_sm=1, kept=9, even=True
     )
     assert time_us(wide, narrow, H200) == pytest.approx(79.0, rel=0.2)
-    best = fastest(wide, 8, H200)
-    assert best is not None
-    assert best[1] != narrow
+    found = best(wide, 8, H200)
+    assert found is not None
+    assert found[1] != narrow
 
 
 def test_columns_that_no_blocks_share_are_refused() -> None:
-    assert fastest(replace(WORK, width=10**7), 8, H200) is None
+    assert best(replace(WORK, width=10**7), 8, H200) is None
 
 
 def test_reductions_of_what_was_reduced_are_refused() -> None:

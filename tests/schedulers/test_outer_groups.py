@@ -13,13 +13,12 @@ from tests.schedulers.test_parts import Make, check_right, schedulers
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.schedulers.outer_groups import heuristic
 from warpsmith.schedulers.outer_groups.applicability import refusal
 from warpsmith.schedulers.outer_groups.heuristic import Groups
 from warpsmith.schedulers.outer_groups.shapes import (
     OuterGroupsParams,
     Work,
-    fastest,
+    best,
     grid_of,
     shapes,
 )
@@ -48,7 +47,7 @@ def force(monkeypatch: pytest.MonkeyPatch, **given: int) -> None:
         return 0.0, replace(next(shapes(work, vector, problem.target)), unroll=2, **given)
 
     monkeypatch.setattr(parts, "unsupported_sizes", lambda *given, **named: "not here")
-    monkeypatch.setattr(heuristic, "_best", best)
+    monkeypatch.setattr(Groups, "best", best)
 
 
 @pytest.mark.few(4)
@@ -148,7 +147,7 @@ def test_a_fit_is_held_to_times(
     size: tuple[int, int, int], backward: bool, measured: float
 ) -> None:
     """Microseconds of one H200, 2026-11-26, less two for the sums of all images."""
-    found = fastest(work(size, backward=backward, moments=not backward), 8, H200)
+    found = best(work(size, backward=backward, moments=not backward), 8, H200)
     assert found is not None
     assert found[0] == pytest.approx(measured, rel=0.15)
 

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.params import Params
+from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.recompute import recompute_after
+from warpsmith.schedulers.rows.applicability import stages
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.rows.two_passes import in_two_passes
 from warpsmith.values import dataclass
 
 V = TypeVar("V", bound=Rows)
+P = TypeVar("P", bound=Params)
+
+STATE_BYTES = 4
+"""Of a number that moments have beside a sum, or that is reduced of a channel."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +70,112 @@ class InRegisters(Kept[V]):
         return Rows(self.fusion, self.domains, self.caches).axes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsParams(Params):
+    """A schedule whose blocks go through their share in turns, meet, and go through it again.
+
+    Attributes:
+        vector: adjacent elements per thread and access.
+        unroll: accesses of a thread and input in a turn.
+        block_x: threads side by side.
+        blocks_per_sm: blocks that a multiprocessor holds at once.
+        kept: turns that a block keeps in shared memory, besides the last one in registers.
+        vectorized: names of the global tensors accessed in vectors.
+    """
+
+    vector: int
+    unroll: int
+    block_x: int
+    blocks_per_sm: int
+    kept: int
+    vectorized: tuple[str, ...] = ()
+
+    @property
+    def meets_in_cluster(self) -> bool:
+        """Whether those blocks are a cluster, or one; else the launch says how many there are."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnsWork:
+    """Bytes of a call whose blocks meet once.
+
+    Attributes:
+        loaded: of inputs of full size, for each element.
+        stored: of outputs of full size, for each element.
+        states: of what is reduced, for each result.
+        moments: means and variances are among it.
+    """
+
+    loaded: int
+    stored: int
+    states: int
+    moments: bool
+
+
+def fastest(known: Iterable[tuple[float, P]]) -> tuple[float, P] | None:
+    """Of shapes behind their times the one that takes least, the first of equal ones; or None."""
+    return min(known, key=lambda each: each[0], default=None)
+
+
+def bytes_of_one_pass(rows: Rows) -> dict[str, Any]:
+    """The fields of `TurnsWork` for rows that another scheduler may have, too: it sums squares in a
+    second pass, and blocks that meet once have moments in its place.
+    """
+    depth = max(stages(rows.fusion).values(), default=0)
+    states = sum(tensor.dtype.size for tensor in rows.sums) + STATE_BYTES * (depth - 1)
+    return _bytes(rows, states, moments=depth > 1)
+
+
+def _bytes(rows: Rows, states: int, *, moments: bool) -> dict[str, Any]:
+    return {"loaded": rows.loaded, "stored": rows.stored, "states": states, "moments": moments}
+
+
 @dataclass(frozen=True)
-class WithTheGrid(Kept[V]):
+class Met(Rows):
+    """What blocks of a fusion have of its inputs before they meet, and again behind that."""
+
+    @cached_property
+    def full(self) -> tuple[Cached, ...]:
+        """The copies that have an element for each one that is reduced, those of inputs once."""
+        found: dict[TensorView, Cached] = {}
+        for cached in super().full:
+            found.setdefault(cached.memory, cached)
+        return tuple(found.values())
+
+    @property
+    def reduced(self) -> tuple[Reduction, ...]:
+        """What is reduced before blocks meet."""
+        return tuple(op for op in self.fusion.operations if isinstance(op, Reduction))
+
+    @property
+    def bytes(self) -> dict[str, Any]:
+        """The fields of `TurnsWork`."""
+        states = sum(output.dtype.size for op in self.reduced for output in op.outputs)
+        return _bytes(self, states, moments=any(map(takes_moments, self.reduced)))
+
+    def unfit(self, problem: Problem) -> str:
+        """Why blocks cannot keep what a call reduces, or had better not; empty where they do."""
+        raise NotImplementedError
+
+    def best(self, problem: Problem) -> tuple[float, Any] | None:
+        """The fastest shape behind its time; None where there is none."""
+        raise NotImplementedError
+
+    def splits(self, params: Any, problem: Problem) -> int:
+        """Blocks of the grid that meet."""
+        raise NotImplementedError
+
+    def vectorized(self, params: Any, problem: Problem) -> tuple[str, ...]:
+        """Names of the global tensors accessed in vectors."""
+        return self.run.vectorized(problem, params.vector)
+
+
+M = TypeVar("M", bound=Met)
+
+
+@dataclass(frozen=True)
+class WithTheGrid(Kept[M]):
     """Where all blocks of a grid, or of a cluster, keep them, which meet once."""
 
     sums_parts = True
@@ -68,6 +183,18 @@ class WithTheGrid(Kept[V]):
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
         return recompute_after(draft, add_caches(draft))
+
+    def unfit(self, problem: Problem) -> str:
+        return self.rows.unfit(problem)
+
+    def parameters(self, problem: Problem) -> TurnsParams:
+        found = self.rows.best(problem)
+        assert found is not None, "sizes are supported where this is asked"
+        params: TurnsParams = found[1]
+        return replace(params, vectorized=self.rows.vectorized(params, problem))
+
+    def symbols(self, params: TurnsParams, problem: Problem) -> dict[str, int]:
+        return {} if params.meets_in_cluster else {SPLITS: self.rows.splits(params, problem)}
 
     def no_ring(self, problem: object) -> str:
         return "what a block has loaded it keeps"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 
+from warpsmith.schedulers.kept import TurnsParams, TurnsWork
 from warpsmith.schedulers.multiprocessor import CLUSTERS, together
 from warpsmith.schedulers.outer_grid.shapes import RESERVED
-from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -43,32 +43,24 @@ FIXED_REGISTERS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InnerGridParams(Params):
+class InnerGridParams(TurnsParams):
     """A schedule whose rows stay with the blocks of a grid, or of a cluster.
 
     Attributes:
-        vector: adjacent elements per thread and access.
-        unroll: accesses of a thread and input in a turn.
-        block_x: threads of a block.
-        blocks_per_sm: blocks that a multiprocessor holds at once.
-        kept: turns that a block keeps in shared memory, besides the last one in registers.
         across: accesses begin at multiples of a vector in memory, wherever pieces of rows begin.
         cluster: blocks that share a row, where they are a cluster; else 1, and the launch says it.
-        vectorized: names of the global tensors accessed in vectors.
     """
 
-    vector: int
-    unroll: int
-    block_x: int
-    blocks_per_sm: int
-    kept: int
     across: bool = False
     cluster: int = 1
-    vectorized: tuple[str, ...] = ()
+
+    @property
+    def meets_in_cluster(self) -> bool:
+        return self.cluster > 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(TurnsWork):
     """Sizes of a call, and bytes.
 
     Attributes:
@@ -76,20 +68,12 @@ class Work:
         pieces: of a row.
         piece: elements of each of them.
         inputs: how many of full size there are.
-        loaded: bytes of these, for each element.
-        stored: bytes of outputs of full size, for each element.
-        states: bytes of what is reduced of each row.
-        moments: means and variances are among them.
     """
 
     rows: int
     pieces: int
     piece: int
     inputs: int
-    loaded: int
-    stored: int
-    states: int
-    moments: bool
 
     @property
     def length(self) -> int:

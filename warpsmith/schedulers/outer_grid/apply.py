@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
 
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.exprs import Reduction
@@ -17,6 +16,7 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import order_loops
+from warpsmith.schedulers.kept import TurnsParams
 from warpsmith.schedulers.outer_grid.shapes import OuterGridParams
 from warpsmith.schedulers.outer_persistent.heuristic import Columns
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
@@ -31,17 +31,6 @@ from warpsmith.schedulers.reduction.aside import walks_reduced
 
 TURN, INSIDE = 2, 3
 """Loops around the turns of a block, and around what a thread has in one."""
-
-
-class Turns(Protocol):
-    """How many blocks there are, what they keep, and what they access in vectors."""
-
-    @property
-    def blocks_per_sm(self) -> int: ...
-    @property
-    def kept(self) -> int: ...
-    @property
-    def vectorized(self) -> tuple[str, ...]: ...
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGridParams) -> None:
@@ -76,7 +65,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: OuterGridParams) -
 def in_turns(
     fusion: Fusion,
     caches: tuple[Cached, ...],
-    params: Turns,
+    params: TurnsParams,
     order: Mapping[Group, int],
     divide: Callable[[TensorView, int], TensorView],
     aside: Collection[TensorView] = (),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from warpsmith.schedulers.kept import TurnsParams, TurnsWork, fastest
 from warpsmith.schedulers.outer_persistent.shapes import SECTOR_BYTES
-from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -48,53 +48,37 @@ GAIN = 0.95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OuterGridParams(Params):
+class OuterGridParams(TurnsParams):
     """A schedule whose columns stay with the blocks of a grid.
 
     Attributes:
-        vector: adjacent columns per thread and access.
-        unroll: accesses of a thread and input in a turn, one below the other.
-        block_x: threads side by side.
         block_y: threads one below the other.
-        blocks_per_sm: blocks that a multiprocessor holds at once.
-        kept: turns that a block keeps in shared memory, besides the last one in registers.
         even: the blocks' columns are exactly all that there are.
-        vectorized: names of the global tensors accessed in vectors.
     """
 
-    vector: int
-    unroll: int
-    block_x: int
     block_y: int
-    blocks_per_sm: int
-    kept: int
     even: bool
-    vectorized: tuple[str, ...] = ()
+
+
+Found = tuple[float, OuterGridParams]
+"""A shape behind its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(TurnsWork):
     """Sizes of a call, and bytes.
 
     Attributes:
         length: elements of a column.
         width: columns.
         run: columns that lie side by side.
-        loaded: bytes of inputs of full size, for each element.
-        stored: bytes of outputs of full size, for each element.
-        widest: bytes of the widest such element.
-        states: bytes of what is reduced of each column.
-        moments: means and variances are among them.
+        widest: bytes of the widest element.
     """
 
     length: int
     width: int
     run: int
-    loaded: int
-    stored: int
     widest: int
-    states: int
-    moments: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +109,11 @@ def grid_of(work: Work, params: OuterGridParams, target: Target) -> Grid:
     return Grid(groups, -(-passes // share), share)
 
 
-def fastest(work: Work, vector: int, target: Target) -> tuple[float, OuterGridParams] | None:
-    """The shape that takes the least time, of equal ones the first, and that time; None where no
-    blocks that run at once can share the columns.
+def best(work: Work, vector: int, target: Target) -> Found | None:
+    """The shape that takes the least time; None where no blocks that run at once can share the
+    columns.
     """
-    known = ((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
-    return min(known, key=lambda each: each[0], default=None)
+    return fastest((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
 
 
 def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]:

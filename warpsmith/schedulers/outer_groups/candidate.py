@@ -6,11 +6,9 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.kept import WithTheGrid
-from warpsmith.schedulers.outer_groups import applicability, apply, heuristic
+from warpsmith.schedulers.outer_groups import applicability, apply
 from warpsmith.schedulers.outer_groups.heuristic import Groups, channels_first
 from warpsmith.schedulers.outer_groups.shapes import OuterGroupsParams
-from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.schedulers.reduction.recompute import recompute_after
 from warpsmith.targets.target import Target
 
@@ -28,17 +26,6 @@ class OuterGroups(WithTheGrid[Groups]):
         caches = add_caches(draft)
         channels_first(draft, caches)
         return recompute_after(draft, caches)
-
-    def unfit(self, problem: Problem) -> str:
-        return heuristic.unsupported_sizes(self.rows, problem)
-
-    def parameters(self, problem: Problem) -> OuterGroupsParams:
-        return heuristic.choose(self.rows, problem)
-
-    def symbols(self, params: OuterGroupsParams, problem: Problem) -> dict[str, int]:
-        if params.cluster:
-            return {}
-        return {SPLITS: heuristic.splits(self.rows, params, problem)}
 
     def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: OuterGroupsParams) -> None:
         apply.apply(fusion, caches, params)

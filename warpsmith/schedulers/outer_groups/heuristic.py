@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from functools import cached_property
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import Reduction, takes_moments
+from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.kept import STATE_BYTES, Met
 from warpsmith.schedulers.layout import InnerRun
-from warpsmith.schedulers.outer_grid.heuristic import Shared
 from warpsmith.schedulers.outer_grid.shapes import GAIN
 from warpsmith.schedulers.outer_groups.shapes import (
     Found,
     OuterGroupsParams,
     Work,
-    fastest,
+    best,
     grid_of,
 )
 from warpsmith.schedulers.parts.heuristic import Parts, predicted_us
@@ -31,12 +30,9 @@ from warpsmith.schedulers.reduction.applicability import pattern, reductions
 from warpsmith.schedulers.rows.applicability import stages
 from warpsmith.values import dataclass
 
-STATE_BYTES = 4
-"""Of a number that is reduced of a channel."""
-
 
 @dataclass(frozen=True)
-class Groups(Shared):
+class Groups(Met):
     """The images of a fusion whose channels are reduced before groups of them are."""
 
     @cached_property
@@ -74,10 +70,13 @@ class Groups(Shared):
         order = in_memory(self.domains, lies, frozenset(wanted))
         return order[-2:] == wanted[-2:] and False not in cached.memory.contiguity
 
+    @property
+    def reduced(self) -> tuple[Reduction, ...]:
+        sums = (t.definition for t in self.sums)
+        return tuple(op for op in sums if isinstance(op, Reduction))
+
     def images(self, problem: Problem) -> Work:
         """The sizes of a call."""
-        sums = [t.definition for t in self.sums]
-        reduced = [op for op in sums if isinstance(op, Reduction)]
         *kept, groups, channels = (
             problem.size(axis.extent) for axis in self.axes if not axis.is_reduction
         )
@@ -87,11 +86,24 @@ class Groups(Shared):
             channels=groups * channels,
             groups=groups,
             inputs=len(self.loads),
-            loaded=self.loaded,
-            stored=self.stored,
-            states=sum(output.dtype.size for op in reduced for output in op.outputs),
-            moments=any(map(takes_moments, reduced)),
+            **self.bytes,
         )
+
+    def unfit(self, problem: Problem) -> str:
+        work = self.images(problem)
+        if work.moved == 0:
+            return "its images are empty"
+        if self.best(problem) is None:
+            return (
+                f"no blocks that run at once have {work.channels} channels of {work.images} images"
+            )
+        return ""
+
+    def best(self, problem: Problem) -> Found | None:
+        return best(self.images(problem), self.run.vector(problem), problem.target)
+
+    def splits(self, params: OuterGroupsParams, problem: Problem) -> int:
+        return grid_of(self.images(problem), params, problem.target).splits
 
 
 def channels_first(fusion: Fusion, caches: tuple[Cached, ...]) -> None:
@@ -109,16 +121,6 @@ def channels_first(fusion: Fusion, caches: tuple[Cached, ...]) -> None:
     }
     for tensor, places in inside.items():
         rfactor(tensor, places)
-
-
-def unsupported_sizes(groups: Groups, problem: Problem) -> str:
-    """Why blocks cannot keep the images of a call; empty where they can."""
-    work = groups.images(problem)
-    if work.moved == 0:
-        return "its images are empty"
-    if _best(groups, problem) is None:
-        return f"no blocks that run at once have {work.channels} channels of {work.images} images"
-    return ""
 
 
 def faster(rows: Parts, problem: Problem) -> str:
@@ -143,25 +145,7 @@ def faster(rows: Parts, problem: Problem) -> str:
         moments=moments,
     )
     vector = widest_vector([cached.memory.dtype for cached in rows.run.walkers])
-    best = fastest(images, math.gcd(vector, channels), problem.target)
-    if best is not None and best[0] < GAIN * predicted_us(rows, problem):
-        return f"{best[0]:.3g} µs are predicted for blocks that keep images"
+    found = best(images, math.gcd(vector, channels), problem.target)
+    if found is not None and found[0] < GAIN * predicted_us(rows, problem):
+        return f"{found[0]:.3g} µs are predicted for blocks that keep images"
     return ""
-
-
-def choose(groups: Groups, problem: Problem) -> OuterGroupsParams:
-    """The shape that takes the least time, as `time_us` sees it."""
-    best = _best(groups, problem)
-    assert best is not None, "sizes are supported where this is asked"
-    params = best[1]
-    return replace(params, vectorized=groups.run.vectorized(problem, params.vector))
-
-
-def splits(groups: Groups, params: OuterGroupsParams, problem: Problem) -> int:
-    """Blocks of the grid that share an image."""
-    return grid_of(groups.images(problem), params, problem.target).splits
-
-
-def _best(groups: Groups, problem: Problem) -> Found | None:
-    """The fastest shape, and its time."""
-    return fastest(groups.images(problem), groups.run.vector(problem), problem.target)

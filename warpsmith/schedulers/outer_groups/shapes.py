@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from warpsmith.schedulers.kept import TurnsParams, TurnsWork, fastest
 from warpsmith.schedulers.multiprocessor import CLUSTERS, together
 from warpsmith.schedulers.outer_grid.shapes import BLOCKS, FIXED_REGISTERS, RESERVED, STATES_HELD
-from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -39,30 +39,22 @@ memory and instructions take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OuterGroupsParams(Params):
+class OuterGroupsParams(TurnsParams):
     """A schedule whose images stay with blocks that reduce their channels, and groups of them.
 
     Attributes:
-        vector: adjacent channels per thread and access.
-        unroll: accesses of a thread and input in a turn, one below the other.
         cluster: blocks of a cluster that share an image; 0 where blocks of the grid do, which meet.
-        block_x: threads side by side, as many as an image's channels take.
-        block_y: threads one below the other.
+        block_y: threads one below the other; those side by side have all of an image's channels.
         joining: threads along x that have the same number of groups each; the others have none.
-        blocks_per_sm: blocks that a multiprocessor holds at once.
-        kept: turns that a block keeps in shared memory, besides the last one in registers.
-        vectorized: names of the global tensors accessed in vectors.
     """
 
-    vector: int
-    unroll: int
     cluster: int
-    block_x: int
     block_y: int
     joining: int
-    blocks_per_sm: int
-    kept: int
-    vectorized: tuple[str, ...] = ()
+
+    @property
+    def meets_in_cluster(self) -> bool:
+        return self.cluster > 0
 
     @property
     def threads(self) -> int:
@@ -74,7 +66,7 @@ Found = tuple[float, OuterGroupsParams]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(TurnsWork):
     """Sizes of a call, and bytes.
 
     Attributes:
@@ -83,10 +75,6 @@ class Work:
         channels: of an image.
         groups: of an image.
         inputs: of full size.
-        loaded: bytes of these, for each element.
-        stored: bytes of outputs of full size, for each element.
-        states: bytes of what is reduced of each channel.
-        moments: means and variances are among them.
     """
 
     images: int
@@ -94,10 +82,6 @@ class Work:
     channels: int
     groups: int
     inputs: int
-    loaded: int
-    stored: int
-    states: int
-    moments: bool
 
     @property
     def moved(self) -> int:
@@ -168,10 +152,9 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGroupsParam
                 yield shape
 
 
-def fastest(work: Work, vector: int, target: Target) -> Found | None:
-    """The shape that takes the least time, of equal ones the first; None where there is none."""
-    known = ((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
-    return min(known, key=lambda each: each[0], default=None)
+def best(work: Work, vector: int, target: Target) -> Found | None:
+    """The shape that takes the least time; None where there is none."""
+    return fastest((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
 
 
 def _scratch(work: Work, block_x: int, block_y: int, cluster: int) -> int:

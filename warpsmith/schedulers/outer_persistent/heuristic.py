@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
+from warpsmith.schedulers.kept import bytes_of_one_pass
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.multiprocessor import CLUSTERS
-from warpsmith.schedulers.outer_grid.shapes import GAIN, fastest
+from warpsmith.schedulers.outer_grid.shapes import GAIN
 from warpsmith.schedulers.outer_grid.shapes import Work as SharedWork
+from warpsmith.schedulers.outer_grid.shapes import best as best_of_grid
 from warpsmith.schedulers.outer_persistent.shapes import (
     COPY_SHARE,
     START_US,
@@ -27,7 +30,7 @@ from warpsmith.schedulers.outer_persistent.shapes import (
     time_us,
 )
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows.applicability import stages, walks_rows
+from warpsmith.schedulers.rows.applicability import walks_rows
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.values import dataclass
 
@@ -77,17 +80,16 @@ class Columns(Rows):
         )
 
 
-def shared_work(columns: Columns, states: int, problem: Problem, *, moments: bool) -> SharedWork:
-    """The sizes of a call, for blocks of a grid that share columns."""
+def shared_work(columns: Columns, problem: Problem, held: dict[str, Any]) -> SharedWork:
+    """The sizes of a call, for blocks of a grid that share columns, and the bytes of what they
+    have.
+    """
     return SharedWork(
         length=columns.length(problem),
         width=columns.count(problem),
         run=problem.size(columns.run.extent),
-        loaded=columns.loaded,
-        stored=columns.stored,
         widest=max((c.memory.dtype.size for c in columns.full), default=4),
-        states=states,
-        moments=moments,
+        **held,
     )
 
 
@@ -113,10 +115,8 @@ def unsupported_sizes(columns: Columns, problem: Problem, *, grid: bool = False)
     if us + START_US > time_apart_us(work):
         return f"{columns_of_length} fill {params.cluster} blocks, and two kernels are faster"
     if grid:
-        depth = max(stages(columns.fusion).values())  # of two, a grid has triples: it meets once
-        states = sum(tensor.dtype.size for tensor in columns.sums) + 4 * (depth - 1)
-        shared = shared_work(columns, states, problem, moments=depth > 1)
-        whole = fastest(shared, columns.run.vector(problem), problem.target)
+        shared = shared_work(columns, problem, bytes_of_one_pass(columns))
+        whole = best_of_grid(shared, columns.run.vector(problem), problem.target)
         if whole is not None and GAIN * (us + START_US) > whole[0]:
             return f"{columns_of_length} fill {params.cluster} blocks, and a grid is faster"
     return ""
