@@ -34,10 +34,13 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
-def kernel_with(behind: str = "prefetch_tiles", **given: Any) -> Kernel:
+def kernel_with(
+    behind: str = "prefetch_tiles", beside: DataType = DataType.BFloat16, **given: Any
+) -> Kernel:
     """The kernel of a product and a residual, as a pass leaves it."""
     with FusionDefinition() as fd:
-        a, b, c = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(3))
+        a, b = (fd.define_tensor([-1, -1], True, DataType.BFloat16) for _ in range(2))
+        c = fd.define_tensor([-1, -1], True, beside)
         fd.add_output(fd.ops.add(fd.ops.linear(a, b), c))
     (part,) = cut(fd.fusion, target=H200)
     candidate = select(part.fusion, H200)

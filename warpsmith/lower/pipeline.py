@@ -62,6 +62,7 @@ from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.reduce_in_place import reduce_in_place
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.share_draws import share_draws
+from warpsmith.lower.passes.share_stages import share_stages
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
 from warpsmith.lower.request import Request
@@ -135,6 +136,7 @@ PASSES = (
         "before verbs become what they are, for it makes some",
         makes=(Acquire, Commit, Wait, Release, StoreAsync),
     ),
+    _always(share_stages, "before verbs tell which stages they are of"),
     _always(
         lower_pipelines,
         "loads change places, which barriers follow",

@@ -38,7 +38,7 @@ def circular_buffer(
             `number_of_stages - 1`, which is the default. Negative values count from the number of
             stages: -1 is the default, too.
         ring: tensors that one loop turns, with equal stages and prefetch, share their barriers if
-            they name the same ring.
+            they name the same ring; those of a later loop of the same role the stages, too.
         role: warps of their own that fill the stages, by a name that the tensors of one role share;
             the readers' warps then wait for stages, not for each other. They run ahead as far as
             stages are free, whatever the prefetch.

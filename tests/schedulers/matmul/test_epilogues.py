@@ -148,6 +148,25 @@ def test_strategies(
     close(result, wanted, K)
 
 
+@pytest.mark.parametrize("k", [8, 72, 328])
+def test_chunks_come_through_the_stages_of_operands(
+    monkeypatch: pytest.MonkeyPatch, made: tuple[list[Array], Array], k: int
+) -> None:
+    """A bias and a residual lie where a step's operands did; of fewer steps than stages, too."""
+    tile = {"tile": (64, 96, 64), "chunk": 32, "stages": 3, "load_stages": 0}
+    force(monkeypatch, group=2, blocks=2, **tile)
+    (_, _, bias, residual, _), _ = made
+    x, weight = values((M, k), 6), values((N, k), 7)
+
+    def body(ops: Any, x: Any, w: Any, bias: Any, residual: Any) -> Any:
+        return ops.add(ops.linear(x, w, bias), residual)
+
+    (result,), said = of([x, weight, bias, residual], body)
+    close(result, wide(x) @ wide(weight).T + wide(bias) + wide(residual), k)
+    assert "load: copy" in said
+    assert "load_beside" not in said
+
+
 def test_results_before_and_after_have_pipelines_of_their_own(
     monkeypatch: pytest.MonkeyPatch, made: tuple[list[Array], Array]
 ) -> None:

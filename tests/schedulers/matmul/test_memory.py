@@ -1,6 +1,7 @@
 """How results leave a product, and which fusions have no tiles: decided, and said in words."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from warpsmith.schedulers.matmul import applicability
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, candidates, choose, product_of
 from warpsmith.schedulers.matmul.memory import Beside, beside, box_refusal
 from warpsmith.schedulers.matmul.shape import shape_of
+from warpsmith.schedulers.matmul.shared_stages import with_shared_stages
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.select import refusals, select
 from warpsmith.targets.hopper import H200
@@ -186,3 +188,26 @@ def test_chunks_that_are_loaded_fill_the_memory_that_no_stage_of_operands_fits_i
         assert whole or taken + 1024 + loads + 128 >= most
         depths.add(params.load_stages)
     assert {2, 4, 7} <= depths
+
+
+def test_chunks_share_stages_where_groups_alone_share_a_tile() -> None:
+    """Of a residual of the operands' type, whose chunks a stage holds; in as many stages."""
+    moved = Beside(loaded=("r",), staged=("y",), out=2, planes=(2,), widest=2, like_operands=True)
+    empty = Problem(values={}, alignment={}, target=H200)
+    found = candidates(8192, 8192, empty, moved=moved, epilogue=True)
+    limits, most = H200.family.limits, H200.family.limits.block_shared
+    shared = with_shared_stages(found, found.columns, moved, limits)
+    one = [p for p in shared if not p.load_stages and p.chunk]
+    assert {(128, 256), (192, 160)} <= {p.tile[:2] for p in one}
+    for params in one:
+        rows, columns, depth = params.tile
+        assert (params.ping_pong, params.cluster, params.splits) == (0, (1, 1), 1)
+        assert rows * params.chunk <= max(rows, columns) * depth
+        assert columns > params.chunk
+        taken = params.stages * (rows + columns) * 128
+        assert taken + params.store_stages * rows * params.chunk * 2 + 1024 <= most
+    rest = [(a, b) for a, b in zip(found, shared, strict=True) if b.load_stages or not b.chunk]
+    assert all(a == b for a, b in rest)
+    assert {a.ping_pong for a, _ in rest} == {0, 2, 3}
+    for other in (replace(moved, like_operands=False), replace(moved, loaded=("r", "b", "c"))):
+        assert with_shared_stages(found, found.columns, other, limits) is found

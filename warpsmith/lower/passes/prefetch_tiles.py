@@ -55,15 +55,16 @@ def prefetch_tiles(kernel: Kernel) -> Kernel:
         }
 
     For agents that copy, and come by both loops equally often: in loops, and under conditions, that
-    are the same but for their names.
+    are the same but for their names. Where one agent brings both through the same stages, it asks
+    for all of what comes later: stages are free for that only as the loop ends.
     """
     branches = [s for s in kernel.body if isinstance(s, Branch)]
     copying = [b for b in branches if b.agent.kind is Kind.COPY and b.agent.elected]
     loops = {branch.agent.name: list(_loops(branch.body, ())) for branch in copying}
     stages = {pipeline.full.name: pipeline.stages for pipeline in kernel.pipelines}
     found: dict[str, list[tuple[For, Statement]]] = {}
-    for name, chunks in ((name, each) for name, all_ in loops.items() for each in all_):
-        for other, first in ((n, each) for n, all_ in loops.items() for each in all_ if n != name):
+    for chunks in (each for all_ in loops.values() for each in all_):
+        for other, first in ((n, each) for n, all_ in loops.items() for each in all_):
             asked = _asked(chunks, first, stages)
             if asked is not None:
                 found.setdefault(other, []).append((first.loop, asked))
@@ -95,7 +96,9 @@ def _asked(chunks: _Loop, first: _Loop, stages: Mapping[str, int]) -> Statement 
     count = integers.constant(chunks.loop.extent)
     if not chunks.copies or count is None or integers.constant(first.loop.extent) is not None:
         return None
-    held = min(stages[copy.barrier[0].name] for copy in chunks.copies if copy.barrier)
+    through = {copy.barrier[0].name for copy in chunks.copies if copy.barrier}
+    shared = any(copy.barrier[0].name in through for copy in first.copies if copy.barrier)
+    held = 0 if shared else min(stages[name] for name in through)
     names = _same(chunks.around, first.around)
     if held >= count or names is None:
         return None

@@ -6,6 +6,7 @@ like as long as the others skip it too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -51,7 +52,8 @@ def joined(found: Sequence[Branch], given: Mapping[str, Pipeline]) -> tuple[Pipe
     for name, places in sites.items():
         pipeline = given[name]
         roles = [pipeline.producer, *pipeline.consumers]
-        if sorted(role for role, _ in places) != sorted(roles):
+        counts = Counter(role for role, _ in places)
+        if set(counts) != set(roles) or len(set(counts.values())) > 1:
             raise InternalError(f"{name}: stages of {[role for role, _ in places]}")
         numbers = tuple(number for role in roles for own, number in places if own == role)
         together.setdefault((numbers, alike(pipeline)), []).append(pipeline)

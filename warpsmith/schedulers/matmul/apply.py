@@ -32,7 +32,7 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups
 from warpsmith.schedulers.matmul.heuristic import products_of
 from warpsmith.schedulers.matmul.joins import Join, share_out, shared
-from warpsmith.schedulers.matmul.params import MatmulParams
+from warpsmith.schedulers.matmul.params import OPERANDS, MatmulParams
 from warpsmith.schedulers.matmul.prologues import Held
 from warpsmith.schedulers.matmul.room import piece_of
 from warpsmith.schedulers.matmul.scales import Scales
@@ -199,7 +199,8 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     if params.scaled:
         split(operand, at, params.scaled)
         at += 1
-    circular_buffer(operand, params.stages, role=LOAD, stage_slice_position=at + 1)
+    ring = OPERANDS if params.shares else ""
+    circular_buffer(operand, params.stages, role=LOAD, ring=ring, stage_slice_position=at + 1)
 
 
 def _tiles_of_k(tensor: TensorView, params: MatmulParams) -> int:

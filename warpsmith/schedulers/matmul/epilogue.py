@@ -14,6 +14,7 @@ from warpsmith.layouts.banks import least_swizzle
 from warpsmith.layouts.fragments import sums as fragment_of
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.matrices import whole_rows
+from warpsmith.schedule import roles
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.carriers import set_load_store_op
 from warpsmith.schedule.inline import inline_at, inline_most
@@ -30,7 +31,7 @@ from warpsmith.schedule.transforms import (
 )
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, PAIR, TMA_BYTES
-from warpsmith.schedulers.matmul.params import STORED, MatmulParams
+from warpsmith.schedulers.matmul.params import OPERANDS, STORED, MatmulParams
 from warpsmith.schedulers.matmul.shape import Shape, places_of
 from warpsmith.targets.atoms import ROWS
 from warpsmith.values import dataclass
@@ -144,7 +145,15 @@ class Epilogue:
             return
         if self._is_plane(tensor):
             set_swizzle(tensor, _swizzle_of(tensor, self.params.chunk))
-        circular_buffer(tensor, self.params.load_stages, role=LOAD, stage_slice_position=at + 1)
+        self._loads(tensor, at + 1)
+
+    def _loads(self, tensor: TensorView, stage: int) -> None:
+        """What brings a chunk: the role that brings operands, through their stages; or its own."""
+        if self.params.shares:
+            stages, role, ring = self.params.stages, roles.LOAD, OPERANDS
+        else:
+            stages, role, ring = self.params.load_stages, LOAD, ""
+        circular_buffer(tensor, stages, role=role, ring=ring, stage_slice_position=stage)
 
     def _is_plane(self, tensor: TensorView) -> bool:
         """Whether it has rows of its own and columns."""

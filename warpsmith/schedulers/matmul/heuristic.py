@@ -32,6 +32,7 @@ from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
+from warpsmith.schedulers.matmul.shared_stages import with_shared_stages
 from warpsmith.schedulers.matmul.shares import with_last_parts, with_parts
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
@@ -111,11 +112,7 @@ class Work:
 
     def priced(self, ways: Ways, target: Target) -> Times:
         """Microseconds with each of these schedules."""
-        widths = {
-            each: loaded_columns(each, self.element, turned=self.turned[1])
-            for each in {*ways.columns.tolist()}
-        }
-        columns = np.array([widths[each] for each in ways.columns.tolist()], np.int64)
+        columns = self.loaded_columns(ways)
         touched: list[Times] = []
         edges: list[Numbers] = []
         tile = ways.rows, columns
@@ -129,7 +126,9 @@ class Work:
             spare = (self.groups + 1) * ways.rows * ways.down // 2
         chunk = np.maximum(ways.chunk, 1)
         lines = sum((np.maximum(size, L2_LINE // chunk) for size in self.moved.planes), 0 * chunk)
-        epilogue = (self.operations, lines * (ways.chunk > 0), self.moved.by_threads)
+        waits = (ways.ping_pong == 0) & (ways.load_stages > 0)  # so do blocks that it loads for
+        lines = lines * (ways.chunk > 0) * np.where(waits, ways.down * ways.across, 1)
+        epilogue = (self.operations, lines, self.moved.by_threads)
         down = shared_by(ways.down, ways.columns, turned=self.turned[1])
         return predicted_us(
             ways,
@@ -148,6 +147,14 @@ class Work:
             loaded=columns,
             loaders=(ways.across, down),
         )
+
+    def loaded_columns(self, ways: Ways) -> Numbers:
+        """Columns that a stage holds of each one's tiles."""
+        widths = {
+            each: loaded_columns(each, self.element, turned=self.turned[1])
+            for each in {*ways.columns.tolist()}
+        }
+        return np.array([widths[each] for each in ways.columns.tolist()], np.int64)
 
     def ranked(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """All candidates with the microseconds that they are predicted to take, fastest first."""
@@ -194,7 +201,9 @@ class Work:
             return found
         tiles = self.batches * counted_tiles(found, self.m, self.n)[0]
         again = (found.ping_pong == 0) | (tiles > found.blocks)  # else none has a second tile
-        return with_parts(found.at(again), tiles[again], self.k, problem.target.family.limits)
+        limits = problem.target.family.limits
+        parted = with_parts(found.at(again), tiles[again], self.k, limits)
+        return with_shared_stages(parted, self.loaded_columns(parted), self.moved, limits)
 
     def _made(self, params: MatmulParams) -> MatmulParams:
         """The parameters with what follows from the sizes: which operands one cluster alone reads,

@@ -110,6 +110,7 @@ class Beside:
         column: bytes of a column in those that have no rows.
         widest: bytes of the longest element in any chunk.
         by_threads: bytes of an element of inputs with rows and columns that threads load.
+        like_operands: whether all that are loaded have the operands' type.
     """
 
     loaded: tuple[str, ...] = ()
@@ -121,6 +122,7 @@ class Beside:
     column: int = 0
     widest: int = 0
     by_threads: int = 0
+    like_operands: bool = False
 
     @property
     def each(self) -> int:
@@ -177,6 +179,7 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         by_threads=sum(
             m.dtype.size for m in moved if not (moved[m] or m in outputs) and all(has[m])
         ),
+        like_operands=all(m.dtype == product.a.dtype for m in boxes if m not in outputs),
     )
 
 

@@ -23,6 +23,9 @@ SCALE_STAGES = 2
 FOUR = 4
 """Neighbours among these that a thread copies at once: 16 bytes."""
 
+OPERANDS = "operands"
+"""Name of the pipeline whose stages chunks have in common with operands."""
+
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 """Columns of numbers, and of conditions, one for each of many schedules."""
@@ -45,7 +48,8 @@ class MatmulParams(Params):
             where threads load and store whole fragments.
         loaded: inputs that it loads.
         staged: outputs that it stores.
-        load_stages: of the pipeline that loads chunks.
+        load_stages: of the pipeline that loads chunks; 0 where the operands' stages do, behind the
+            last step over k.
         store_stages: of the pipelines that store them.
         group: tiles along m that follow each other before the next column of tiles; of a grouped
             product tiles along n, before the next row.
@@ -95,6 +99,11 @@ class MatmulParams(Params):
     fours: tuple[str, ...] = ()
     stream: bool = False
     whole: int = 1
+
+    @property
+    def shares(self) -> bool:
+        """Whether chunks are loaded through the stages of the operands."""
+        return bool(self.loaded) and not self.load_stages
 
     @property
     def strategy(self) -> str:
