@@ -199,6 +199,23 @@ def test_block_reduce_along_a_warp_is_shuffles_alone() -> None:
     assert not re.search(r"\b(STS|LDS|BAR|POPC)\b", sass)
 
 
+def test_lanes_that_have_the_same_columns_share_their_values_out() -> None:
+    """Sixteen values of sixteen lanes: 8 + 4 + 2 + 1 exchanges, and one word each to shared memory;
+    each lane with all of them took 64, and 16 words of every sixteenth.
+    """
+    body = (
+        "extern __shared__ float memory[];\nfloat v[16];\n"
+        "#pragma unroll\nfor (int n = 0; n < 16; ++n) v[n] = data[256 * n + threadIdx.y];\n"
+        "ws_block_reduce<ws_sum, 16, false, true, false, true>(v, memory, 2, 128, 1);\n"
+        "#pragma unroll\nfor (int n = 0; n < 16; ++n) data[256 * n + threadIdx.y] = v[n];"
+    )
+    binary = compiled(["reduce_ops", "block_reduce"], "float* data", body)
+    before = disassemble(binary.cubin).split("BAR.SYNC")[0]
+    assert before.count("SHFL.BFLY") == 15
+    assert len(re.findall(r"\bSTS\b", before)) == 1
+    assert binary.stack_bytes == 0
+
+
 def test_block_dimensions_may_be_known_at_run_time_only() -> None:
     body = (
         "extern __shared__ ws_welford<double> memory[];\n"

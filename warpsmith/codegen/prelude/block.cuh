@@ -99,6 +99,30 @@ __device__ __forceinline__ void ws_take(const T* scratch, T (&values)[N], int pl
         for (int n = 0; n < N; ++n) values[n] = scratch[n * places + place];
     }
 }
+// As ws_warp_reduce, but of lanes that differ in `lane_bits` each gets an equal share of the values,
+// which stand first, and returns the number of the first of them: in each step two lanes give each
+// other half of the `Left` that they have.
+template <class Op, int Left, int Offset, int N, class T>
+__device__ __forceinline__ int ws_warp_share(T (&values)[N], int lane_bits, int lane) {
+    if constexpr (Offset == 0) return 0;
+    else {
+        if constexpr (Left % 2 == 0)
+            if (lane_bits & Offset) {
+                constexpr int half = Left / 2;
+                const bool second = lane & Offset;
+                #pragma unroll
+                for (int n = 0; n < half; ++n) {
+                    const T theirs = second ? values[n] : values[n + half];
+                    const T mine = second ? values[n + half] : values[n];
+                    const T other = ws_shuffle_xor(theirs, Offset, 0xffffffffu);
+                    values[n] = ws_exchange<Op>(mine, other, second);
+                }
+                const int first = second ? half : 0;
+                return first + ws_warp_share<Op, half, Offset / 2>(values, lane_bits, lane);
+            }
+        return ws_warp_share<Op, Left, Offset / 2>(values, lane_bits, lane);
+    }
+}
 // Combines the values of all threads of the team that agree on the axes that are not reduced;
 // every thread gets the result, or with `First` those at 0 along the axes that are. All threads of
 // the team must call it. The order of combining is fixed. `scratch` has block_reduce_scratch(...)
@@ -116,12 +140,15 @@ __device__ __forceinline__ void ws_block_reduce(
     const int ragged = threads & 31;  // lanes of a last warp that is not full
     const unsigned participants =
         ragged == 0 || thread < threads - ragged ? 0xffffffffu : (1u << ragged) - 1u;
-    ws_warp_reduce<Op>(values, bits, participants, lane);
 
     // Partial results that are left for each coordinate of the kept axes, and this thread's.
     const int sx = __popc(axes.x), sy = __popc(axes.y), sz = __popc(axes.z);
     const int rx = RX ? bx >> sx : 1, ry = RY ? by >> sy : 1, rz = RZ ? bz >> sz : 1;
-    const int parts = rx * ry * rz;
+    const int parts = rx * ry * rz, alike = 1 << __popc(bits);
+    const bool first_alone = First && bits != 31 && parts <= 8;
+    const bool shares = N % alike == 0 && ragged == 0 && parts > 1 && !first_alone;
+    const int first = shares ? ws_warp_share<Op, N, 16>(values, bits, lane) : 0;
+    if (!shares) ws_warp_reduce<Op>(values, bits, participants, lane);
     if (parts == 1) return;
     const int part = (RX ? tx >> sx : 0) + rx * ((RY ? ty >> sy : 0) + ry * (RZ ? tz >> sz : 0));
     const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kz = RZ ? 1 : bz;
@@ -130,7 +157,7 @@ __device__ __forceinline__ void ws_block_reduce(
     const bool leads = (lane & bits) == 0;
 
     if (!Fresh) team.meet();  // a previous call may still be reading scratch
-    if (First && bits != 31 && parts <= 8) {  // who gets the result combines all parts by itself
+    if (first_alone) {  // who gets the result combines all parts by itself
         if (leads && part > 0) ws_put(scratch, values, part * kept + key, parts * kept);
         team.meet();
         if (leads && part == 0) {
@@ -144,9 +171,12 @@ __device__ __forceinline__ void ws_block_reduce(
         }
         return;
     }
-    if (leads) {
+    if (shares || leads) {
         #pragma unroll
-        for (int n = 0; n < N; ++n) scratch[(n * parts + part) * kept + key] = values[n];
+        for (int n = 0; n < N; ++n) {
+            if (shares && n >= N / alike) break;
+            scratch[((first + n) * parts + part) * kept + key] = values[n];
+        }
     }
     team.meet();
     if (bits == 31) {  // one partial result a warp: every warp combines them again by itself
