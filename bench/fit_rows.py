@@ -49,7 +49,7 @@ class Problem:
     @property
     def taken(self) -> RowParams:
         """What is chosen, for as many rows as the class of the count has."""
-        rows = class_of(self.work.rows, self.target)
+        rows = class_of(self.work.rows, self.target, beside=self.work.summed > 0)
         work = replace(self.work, rows=rows)
         return min(self.us, key=lambda shape: predicted_us(work, shape, self.target))
 

@@ -5,7 +5,6 @@ Both are set here to those of the table's size, so these are the kernels that do
 times.
 """
 
-import math
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from bench.problem import Problem, outputs_of
 from warpsmith import knobs
 from warpsmith.schedulers import caching
 from warpsmith.schedulers.rows import predict, strategy
-from warpsmith.targets.hopper import H200
+from warpsmith.targets.target import Target
 from warpsmith.testing import relative_error
 
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-6}
@@ -77,9 +76,12 @@ def cases() -> list[Any]:
 def test_clean_and_right(
     problem: Problem, rows_timed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    each = rows_timed / H200.sm_count
-    class_ = next(count for most, count in predict.ROW_CLASSES if each <= most)
-    monkeypatch.setattr(predict, "ROW_CLASSES", ((math.inf, class_),))
+    real = predict.class_of
+
+    def timed(_: int, target: Target, *, beside: bool) -> int:
+        return real(rows_timed, target, beside=beside)
+
+    monkeypatch.setattr(predict, "class_of", timed)
     if rows_timed != FEW_ROWS:
         monkeypatch.setattr(caching, "STREAMING_SHARE", 0)
         monkeypatch.setattr(strategy, "PACED_BYTES", 0)

@@ -12,15 +12,21 @@ from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.target import Target
 
-ROW_CLASSES = ((4, 1.0), (24, 12.0), (124, 62.06), (math.inf, 248.24))
+MANY_ROWS = ((124, 62.06), (math.inf, 248.24))
+ROW_CLASSES = ((4, 1.0), (24, 12.0), *MANY_ROWS)
 """Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
 row counts take the same kernels; few bytes become many at one more."""
 
+FEW_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24)
+"""The same where blocks have one row each: whether all blocks are there at once matters then."""
 
-def class_of(rows: int, target: Target) -> int:
-    """The rows that stand for those of a call."""
-    each = rows / target.sm_count
-    return round(next(count for most, count in ROW_CLASSES if each <= most) * target.sm_count)
+ROUND_CLASSES = (*((most, float(most)) for most in FEW_ROWS), *MANY_ROWS)
+
+
+def class_of(rows: int, target: Target, *, beside: bool = False) -> int:
+    """The rows that stand for those of a call; `beside` sums of columns, where blocks go round."""
+    each, classes = rows / target.sm_count, ROW_CLASSES if beside else ROUND_CLASSES
+    return round(next(count for most, count in classes if each <= most) * target.sm_count)
 
 
 class Predictor:
@@ -33,7 +39,7 @@ class Predictor:
         beside, self._target = bool(rows.columns), problem.target
         count = rows.count(problem)
         work = Work(
-            rows=count if rows.in_pieces else class_of(count, problem.target),
+            rows=count if rows.in_pieces else class_of(count, problem.target, beside=beside),
             length=rows.length(problem),
             loaded=rows.loaded,
             stored=rows.stored,
