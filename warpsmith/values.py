@@ -92,9 +92,9 @@ def _initializer(cls: type[Any], given: Sequence[Field[Any]]) -> Callable[..., N
     given = (*first, *rest)
     made = tuple(k for k, f in enumerate(given) if f.default_factory is not MISSING)
     slots = [getattr(cls, f.name).__set__ for f in given] if "__slots__" in cls.__dict__ else []
-    build = _setting(len(first), len(rest), bool(slots), made, hasattr(cls, "__post_init__"))
+    build = _setting(len(given), bool(slots), made, hasattr(cls, "__post_init__"))
     function = build(*slots, *[given[k].default_factory for k in made])
-    function = _renamed(function, [f.name for f in given])
+    function = _renamed(function, [f.name for f in given], len(rest))
     defaults = {f.name: f.default for f in given if f.default is not MISSING}
     defaults |= {given[k].name: _MADE for k in made}
     function.__defaults__ = tuple(defaults[f.name] for f in first if f.name in defaults)
@@ -102,14 +102,16 @@ def _initializer(cls: type[Any], given: Sequence[Field[Any]]) -> Callable[..., N
     return function
 
 
-def _renamed(function: FunctionType, names: Sequence[str]) -> FunctionType:
-    """The function with these names in place of `f0`, `f1`, ..."""
+def _renamed(function: FunctionType, names: Sequence[str], by_name: int = 0) -> FunctionType:
+    """The function with these names in place of `f0`, `f1`, ...; the last come `by_name` alone."""
     known: dict[Any, Any] = {f"f{k}": name for k, name in enumerate(names)}
     code = function.__code__
     code = code.replace(
         co_names=tuple([known.get(name, name) for name in code.co_names]),
         co_varnames=tuple([known.get(name, name) for name in code.co_varnames]),
         co_consts=tuple([known.get(value, value) for value in code.co_consts]),
+        co_argcount=code.co_argcount - by_name,
+        co_kwonlyargcount=by_name,
     )
     return FunctionType(code, function.__globals__, closure=function.__closure__)
 
@@ -136,18 +138,15 @@ def _hash(count: int) -> FunctionType:
 
 
 @cache
-def _setting(
-    first: int, rest: int, slots: bool, made: tuple[int, ...], after: bool
-) -> FunctionType:
+def _setting(count: int, slots: bool, made: tuple[int, ...], after: bool) -> FunctionType:
     """Makes an `__init__`, given the setters of `slots` and factories of the arguments `made`.
 
-    `first` arguments have places, the `rest` has names; `after` all there is `__post_init__`.
+    `after` all there is `__post_init__`.
     """
-    names = [f"f{k}" for k in range(first + rest)]
-    asked = ", ".join(["self", *names[:first], *(["*"] if rest else []), *names[first:]])
-    setters = [f"slot{k}" for k in range(len(names))] if slots else []
+    names = [f"f{k}" for k in range(count)]
+    setters = [f"slot{k}" for k in range(count)] if slots else []
     values = [
-        f"make{k}() if f{k} is _MADE else f{k}" if k in made else f"f{k}" for k in range(len(names))
+        f"make{k}() if f{k} is _MADE else f{k}" if k in made else f"f{k}" for k in range(count)
     ]
     if slots:
         lines = [f"{setter}(self, {value})" for setter, value in zip(setters, values, strict=True)]
@@ -155,7 +154,7 @@ def _setting(
         lines = [f"put(self, {n!r}, {value})" for n, value in zip(names, values, strict=True)]
     return _compiled(
         f"def build({', '.join([*setters, *[f'make{k}' for k in made]])}):",
-        f" def __init__({asked}):",
+        f" def __init__({', '.join(['self', *names])}):",
         *[f"  {line}" for line in lines],
         "  self.__post_init__()" if after else "  pass",
         " return __init__",
