@@ -1,5 +1,6 @@
 """Results that are written into one element of a dimension of an input, by the kernel itself."""
 
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -9,7 +10,8 @@ import pytest
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.bind import bind
 from warpsmith.engine.lowered import lower_call
-from warpsmith.errors import DefinitionError, SimulationError
+from warpsmith.errors import ArgumentError, DefinitionError, SimulationError
+from warpsmith.frontends.overlaps import refuse_overlaps
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk
 
@@ -89,6 +91,19 @@ def test_no_stride_of_a_batch_of_one_is_taken_for_a_tensor_without_elements() ->
     x, cache, place = arguments(2)
     binding = bind(program(batch=1).fusion, [x[:1], cache[:1], place])
     assert 0 not in binding.values.values()
+
+
+def test_what_is_written_in_place_is_no_other_argument_too() -> None:
+    x, cache, place = arguments(3)
+    fd = program()
+    inside = cache[:, :, ::-1][:, :, 3:4]
+    kept = cache.copy()
+    for call in (fd.execute, partial(refuse_overlaps, fd.fusion)):
+        with knobs.scope(device="sim"), pytest.raises(ArgumentError, match="1 and 0 share memory"):
+            call([inside, cache, place])
+    np.testing.assert_array_equal(cache, kept)
+    refuse_overlaps(fd.fusion, [x, cache, place])
+    refuse_overlaps(fd.fusion, [cache[:, :, 1:2], cache[:, :, ::2], place])  # side by side
 
 
 def test_what_cannot_be_a_part() -> None:

@@ -21,10 +21,12 @@ from warpsmith.frontends.inputs import (
 from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.frontends.namespaces import Operations, Schedule
 from warpsmith.frontends.outputs import add_output
+from warpsmith.frontends.overlaps import refuse_overlaps
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ir import arithmetic
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.places import parts_of
 from warpsmith.ir.scalar import Expr, literal
 from warpsmith.ir.tensor import TensorView
 from warpsmith.knobs import Specialize, scope
@@ -60,7 +62,7 @@ class FusionDefinition:
         self.sched = Schedule(self.fusion)
         self._executable: Any = None
         self._explained: Any = None
-        self._scheduled = False
+        self._scheduled = self._in_place = False
         self._repro_inputs: Sequence[str] | None = None
 
     def __enter__(self) -> FusionDefinition:
@@ -253,6 +255,8 @@ class FusionDefinition:
         self, inputs: Sequence[object], device: object, save: bool, *, scheduled: bool
     ) -> list[Any]:
         self._explained = executable = self._ready(scheduled)
+        if self._in_place:
+            refuse_overlaps(self.fusion, inputs)
         if device is None and not save:
             done = executable.launch(inputs)
             if done is not NotImplemented:
@@ -287,6 +291,7 @@ class FusionDefinition:
             remove_dead(self.fusion)
             self._executable = Executable(self.fusion, scheduled=scheduled)
             self._scheduled = scheduled
+            self._in_place = bool(parts_of(self.fusion))
         if scheduled is not self._scheduled:
             used, other = ("manual_execute", "execute")[:: 1 if self._scheduled else -1]
             raise DefinitionError(
