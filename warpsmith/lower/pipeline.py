@@ -32,9 +32,9 @@ from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
 from warpsmith.lower.passes.ask_once import ask_once
-from warpsmith.lower.passes.await_ahead import await_ahead
 from warpsmith.lower.passes.batch_levels import batch_levels
 from warpsmith.lower.passes.batch_welford import batch_welford
+from warpsmith.lower.passes.beside_products import beside_products
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.compare_lanes import compare_lanes
 from warpsmith.lower.passes.derive_scalars import derive_scalars
@@ -148,7 +148,7 @@ PASSES = (
         "every access and every stage has its place, which nothing changes later",
         makes=(CommitCopies, AwaitCopies, FenceProducts, CommitProducts, AwaitProducts),
     ),
-    _always(await_ahead, "once products are awaited, and before anything looks at loops again"),
+    _always(beside_products, "once products are awaited, and before anything looks at loops again"),
     _always(overlay_shared, "after barriers, some of which it adds"),
     _always(double_buffer_reduction_scratch, "no statement changes loops any more, but for copies"),
     _always(reduce_to_first, "every statement that uses a result has its condition"),

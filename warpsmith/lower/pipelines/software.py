@@ -7,15 +7,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field, replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.nodes import For, If, Statement, Store
+from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.pipelines import By, Pipeline
-from warpsmith.kernel.products import Multiply
-from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.rings import Cursor
 from warpsmith.kernel.tile_scheduler import WithTile
-from warpsmith.kernel.traversal import replace_symbols, walk
+from warpsmith.kernel.traversal import replace_symbols
 from warpsmith.lower.pipelines.in_place import InPlace
 from warpsmith.lower.pipelines.role_pipelines import alike, as_one
 from warpsmith.lower.pipelines.stages import (
@@ -103,11 +100,7 @@ class Loops:
         for each in found:
             rest = each.consumed(rest, loop.symbol)
         body = [s for each in found for s in each.carry()]
-        ahead = _ahead(loop, found)
-        if _of_registers(found) and any(isinstance(s, Multiply) for s in walk(rest)):
-            body += _behind_products(rest, tuple(ahead))
-        else:
-            body += [*ahead, *rest]
+        body += [*_ahead(loop, found), *rest]
         body += [s for each in found for s in each.advance()]
         turned = replace(loop, body=tuple(body), pipelines=())
         prologue = tuple(s for each in found for s in _prologue(loop, each, fresh=not inside))
@@ -169,31 +162,6 @@ class Loops:
         self.cursors += made.cursors
         self.pipelines.append(made.pipeline)
         return made
-
-
-def _of_registers(found: Iterable[InPlace]) -> bool:
-    """Whether all that an iteration fills is registers, of later ones."""
-    filling = [each for each in found if each.fills]
-    return bool(filling) and all(e.pipeline.in_registers and e.ahead > 0 for e in filling)
-
-
-def _behind_products(statements: Statements, loads: Statements) -> Statements:
-    """The statements with loads into registers behind the first products that are asked for.
-
-    A warp has few counters of loads, and those of one iteration share one with the next ones': who
-    awaits the first of them awaits all. So the wait is to go on beside products.
-    """
-    place, first = next(
-        (n, s)
-        for n, s in enumerate(statements)
-        if any(isinstance(inner, Multiply) for inner in walk((s,)))
-    )
-    behind = statements[place + 1 :]
-    if isinstance(first, For) and any(isinstance(s, Store | Accumulate) for s in walk((first,))):
-        is_first = Apply("eq", (first.symbol, integers.ZERO), DataType.Bool)  # of several passes
-        inner = _behind_products(first.body, (If(is_first, loads, uniform=True),))
-        return (*statements[:place], replace(first, body=inner), *behind)
-    return (*statements[: place + 1], *loads, *behind)
 
 
 def _rank(each: InPlace) -> int:

@@ -40,13 +40,10 @@ class Scales:
     Attributes:
         blocks: what threads carry.
         tiles: copies of scales in shared memory, each with how the product has it.
-        held: copies in registers of those that are few there, of a step of k and the next one: who
-            multiplies by one has read it a step before, and does not wait for it.
     """
 
     blocks: Carried
     tiles: dict[TensorView, Spread]
-    held: tuple[TensorView, ...]
 
     @classmethod
     def of(cls, fusion: Fusion, product: Matmul, params: MatmulParams) -> Scales | None:
@@ -54,19 +51,12 @@ class Scales:
         blocks = carried(fusion, product)
         if blocks is None:
             return None
-        tiles: dict[TensorView, Spread] = {}
-        held: list[TensorView] = []
-        for scale, spread in blocks.scales.items():
-            tile = _copied(scale)
-            tiles[tile] = spread
-            if spread.rows or spread.together(params.tile[1]) == params.tile[1]:
-                held.append(cache_after(tile, [scale]))
-        return cls(blocks, tiles, tuple(held))
+        return cls(blocks, {_copied(scale): spread for scale, spread in blocks.scales.items()})
 
     @property
     def inside(self) -> set[TensorView]:
         """All that is computed in the loop over blocks."""
-        return {*self.tiles, *self.held, *self.blocks.loads, *self.blocks.scaled}
+        return {*self.tiles, *self.blocks.loads, *self.blocks.scaled}
 
     def lay(self, parts: TensorView, params: MatmulParams) -> None:
         """Threads scale each block's product where they have it, and add it to what they carry."""
@@ -74,19 +64,16 @@ class Scales:
         if params.whole > 1:
             blocks = self.blocks.sums.root[-1].extent
             Fusion.of(sums).divisors |= {(blocks, params.scaled)}
-        read = [*self.held, *self.blocks.scales]
-        for tensor in (sums, *read, *scaled):
+        for tensor in (sums, *self.blocks.scales, *scaled):
             reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
             split(tensor, at + 1, ROWS)
             fragments(tensor, at + 2, params)
             split(tensor, at, params.scaled)
         for tile, spread in self.tiles.items():
             self._lay(tile, spread, params)
-        inline_at(sums, at + 2, selected_tensors=read)
+        inline_at(sums, at + 2, selected_tensors=list(self.blocks.scales))
         inline_at(sums, at + 3 + (params.passes > 1), selected_tensors=[parts])
         inline_at(sums, len(sums.loop), selected_tensors=scaled)
-        for tensor in self.held:
-            circular_buffer(tensor, 2)
 
     def _lay(self, tile: TensorView, spread: Spread, params: MatmulParams) -> None:
         """Loops `[turn, grid_x, k tiles, what has no scale of its own, what has, k tile]`, of which

@@ -1,4 +1,6 @@
-"""A step that awaits its own products awaits the next step's stage before them."""
+"""A step that awaits its own products awaits the next step's stage before them, and reads there
+what it multiplies them by.
+"""
 
 from collections.abc import Iterator
 
@@ -12,14 +14,15 @@ from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
+from warpsmith.ir.scalar import Const
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.nodes import For, Statement, Store
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, Multiply
 from warpsmith.kernel.rings import Advance, ArriveByWarp, Await
 from warpsmith.kernel.traversal import walk
-from warpsmith.lower.passes import await_ahead as room
-from warpsmith.lower.passes.await_ahead import await_ahead
+from warpsmith.lower.passes import beside_products as room
+from warpsmith.lower.passes.beside_products import beside_products
 from warpsmith.protocol.checks import check_blocks
 from warpsmith.targets.hopper import H200
 
@@ -53,7 +56,36 @@ def test_the_next_stage_is_awaited_behind_the_last_products(passes: int) -> None
     kernel = kernel_of(fusion_of(), tile=(128 * passes, 128, 128), passes=passes, stages=3)
     said = ["await", "multiply", "commit", "await", "products", "release"]
     assert of_operands(kernel) == said
-    assert await_ahead(kernel) is kernel  # its loop waits for nothing at its start any more
+    assert beside_products(kernel) is kernel  # its loop waits for nothing at its start any more
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_scales_are_read_behind_the_first_products(passes: int) -> None:
+    kernel = kernel_of(fusion_of(), tile=(128 * passes, 128, 128), passes=passes, stages=3)
+    (load,) = (p for p in kernel.pipelines if p.producer == "load_scales")
+    scales = {content.buffer.name for content in load.contents}
+    (agent,) = (s for s in kernel.body if isinstance(s, Branch) and s.agent.name == "compute")
+    said = [
+        "read" if isinstance(s, Store) else WORDS[type(s)]
+        for s in walk(agent.body)
+        if isinstance(s, Multiply | CommitProducts | AwaitProducts)
+        or (isinstance(s, Store) and _loads(s, scales))
+    ]
+    assert said == ["multiply", "commit", "read", "read", "products"]
+
+
+def _loads(store: Store, names: set[str]) -> bool:
+    return any(getattr(getattr(e, "buffer", None), "name", "") in names for e in store.value.walk())
+
+
+def test_four_steps_of_a_turn_are_written_out() -> None:
+    """Eight of them are one turn, whose scales come at once."""
+    kernel = kernel_of(fusion_of(), tile=(128, 128, 128), passes=1, stages=3)
+    loops = [s for s in walk(kernel.body) if isinstance(s, For)]
+    multiply = [s for s in loops if any(isinstance(each, Multiply) for each in walk(s.body))]
+    (steps,) = (s for s in multiply if s.unroll and any(isinstance(a, Advance) for a in s.body))
+    (turn,) = (s for s in loops if steps in s.body)
+    assert (steps.extent, turn.extent, turn.unroll) == (Const(4), Const(2), False)
 
 
 @pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
@@ -72,7 +104,7 @@ def test_a_tile_of_one_step_stays_as_it_is() -> None:
 
 def test_a_product_that_is_on_its_way_beside_the_next_wait_stays_as_it_is() -> None:
     kernel = lowered(ping_pong_product())
-    assert await_ahead(kernel) is kernel
+    assert beside_products(kernel) is kernel
 
 
 def test_the_proof_refuses_to_wait_for_a_step_that_never_comes(

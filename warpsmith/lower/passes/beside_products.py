@@ -1,18 +1,18 @@
-"""Wait for the next step's operands beside the products of the last one."""
+"""What a step over k does besides its products is done beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from functools import reduce
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.agents import Branch, Kind
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Declare, For, If, Statement
+from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement
 from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
@@ -20,30 +20,37 @@ from warpsmith.kernel.products import (
     Multiply,
 )
 from warpsmith.kernel.rings import Advance, Await, Cursor
-from warpsmith.kernel.traversal import map_bodies, walk, written
+from warpsmith.kernel.traversal import map_bodies, replace_symbols, walk, written
 from warpsmith.values import dataclass
 
 Statements = tuple[Statement, ...]
 
+FIRST, LAST = 0, -1
 
-def await_ahead(kernel: Kernel) -> Kernel:
+WRITTEN_OUT = 4
+"""Steps of a turn that are written out, where their number is known: so the fewest instructions
+stand between what is added of one and the products of the next.
+"""
+
+
+def beside_products(kernel: Kernel) -> Kernel:
     """A step that awaits its own products, and adds them to sums of its own, awaits the next step's
-    stage before them.
+    stage before them, and reads there what it multiplies them by.
 
     Before::
 
-        for i < n: {
-            await full[stage];  multiply;  commit products
-            await products;  T1 += ..;  arrive at empty[stage];  advance
+        for i < 8: {
+            await full[stage];  T2 = scale[i];  multiply;  commit products
+            await products;  T1 += T2 * ..;  arrive at empty[stage];  advance
         }
 
     After::
 
-        if 0 < n: await full[stage]
-        for i < n: {
-            multiply;  commit products
-            if i + 1 < n: await full[next stage]
-            await products;  T1 += ..;  arrive at empty[stage];  advance
+        await full[stage]
+        for turn < 2: for each < 4, written out, i = 4 * turn + each: {
+            multiply;  commit products;  T2 = scale[i]
+            if i + 1 < 8: await full[next stage]
+            await products;  T1 += T2 * ..;  arrive at empty[stage];  advance
         }
 
     So nothing stands between what is added of one step and the products of the next. Where a step
@@ -103,13 +110,46 @@ class _Step:
         place = Apply("where", (turn, integers.ZERO, after), DataType.Index)
         inner = self.loops[-1]
         body = tuple(s for s in inner.body if s is not self.wait)
-        ahead = _behind_products(body, replace(self.wait, stage=place, parity=parity), self.goes_on)
-        assert ahead is not None, "`_step` has found where"
-        made = replace(inner, body=ahead)
+        wait = replace(self.wait, stage=place, parity=parity)
+        body = _beside(body, (If(self.goes_on, (wait,), uniform=True),), LAST)
+        made = replace(inner, body=_read_late(body))
+        if len(self.loops) > 1:
+            made = _written_out(made)
         for loop in reversed(self.loops[:-1]):
             made = replace(loop, body=tuple(made if s is inner else s for s in loop.body))
             inner = loop
         return made
+
+
+def _read_late(statements: Statements) -> Statements:
+    """The statements with what reads registers for sums behind the first products."""
+    products = [s for s in walk(statements) if isinstance(s, Multiply)]
+    sums = {product.accumulators for product in products}
+    first = next(n for n, s in enumerate(statements) if _commits(s))
+    late = tuple(s for s in statements[:first] if _fills(s, but=sums))
+    rest = tuple(s for s in statements if not any(s is each for each in late))
+    return _beside(rest, late, FIRST) if late else statements
+
+
+def _fills(statement: Statement, *, but: Collection[Buffer]) -> bool:
+    """Whether a statement, or a loop, writes registers and nothing else, and none of some."""
+    if isinstance(statement, Declare | Let):
+        return False
+    filled = {buffer for each in walk((statement,)) for buffer in written(each)}
+    return bool(filled) and all(b.memory is MemoryType.local and b not in but for b in filled)
+
+
+def _written_out(loop: For) -> For:
+    """A loop of a known number of steps as one over some that are written out."""
+    extent = integers.constant(loop.extent)
+    if extent is None or extent % WRITTEN_OUT:
+        return loop
+    turn = Symbol(f"{loop.symbol.name}b", extent=integers.index(extent // WRITTEN_OUT))
+    step = Symbol(f"{loop.symbol.name}s", extent=integers.index(WRITTEN_OUT))
+    index = integers.add(integers.mul(turn, WRITTEN_OUT), step)
+    body = tuple(replace_symbols(s, {loop.symbol: index}) for s in loop.body)
+    inner = For(step, integers.index(WRITTEN_OUT), body, unroll=True)
+    return replace(loop, symbol=turn, extent=integers.index(extent // WRITTEN_OUT), body=(inner,))
 
 
 def _step(loop: For) -> _Step | None:
@@ -121,7 +161,7 @@ def _step(loop: For) -> _Step | None:
     if len(waits) == 1 and products and _carries(loop):
         cursor = _cursor(loop, waits[0])
         rest = loop.body[loop.body.index(waits[0]) + 1 :]
-        if cursor is not None and _behind_products(rest, waits[0], integers.TRUE) is not None:
+        if cursor is not None and _awaited(rest):
             return _Step((loop,), waits[0], cursor)
     inner = [s for s in loop.body if isinstance(s, For)]
     found = [step for step in map(_step, inner) if step is not None]
@@ -151,27 +191,28 @@ def _cursor(loop: For, wait: Await) -> Cursor | None:
     return cursor
 
 
-def _behind_products(statements: Sequence[Statement], wait: Await, when: Expr) -> Statements | None:
-    """The statements with a wait behind the last products that they ask for, and await."""
+def _awaited(statements: Statements) -> bool:
+    """Whether all products that the statements ask for last are awaited behind them."""
     place = max((n for n, s in enumerate(statements) if _commits(s)), default=None)
     if place is None:
-        return None
-    last, behind = statements[place], tuple(statements[place + 1 :])
+        return False
+    last, behind = statements[place], statements[place + 1 :]
     if isinstance(last, CommitProducts):
-        if not any(isinstance(s, AwaitProducts) and s.pending == 0 for s in behind):
-            return None
-        return (*statements[: place + 1], If(when, (wait,), uniform=True), *behind)
-    if not isinstance(last, For):
-        return None
-    inner = _behind_products(last.body, wait, integers.conjunction(_is_last(last), when))
-    return None if inner is None else (*statements[:place], replace(last, body=inner), *behind)
+        return any(isinstance(s, AwaitProducts) and s.pending == 0 for s in behind)
+    return isinstance(last, For) and _awaited(last.body)
+
+
+def _beside(statements: Statements, added: Statements, which: int) -> Statements:
+    """The statements with others behind the first or last products that they ask for."""
+    place = [n for n, s in enumerate(statements) if _commits(s)][which]
+    asked, behind = statements[place], statements[place + 1 :]
+    if isinstance(asked, For):  # several passes
+        turn = asked.extent if which == LAST else integers.ONE
+        here = Apply("eq", (integers.add(asked.symbol, 1), turn), DataType.Bool)
+        inner = _beside(asked.body, (If(here, added, uniform=True),), which)
+        return (*statements[:place], replace(asked, body=inner), *behind)
+    return (*statements[: place + 1], *added, *behind)
 
 
 def _commits(statement: Statement) -> bool:
     return any(isinstance(each, CommitProducts) for each in walk((statement,)))
-
-
-def _is_last(loop: For) -> Expr:
-    """Whether it is a loop's last iteration."""
-    after = integers.add(loop.symbol, 1)
-    return Apply("eq", (after, loop.extent), DataType.Bool)
