@@ -178,7 +178,7 @@ def test_one_kernel_alone_neither_waits_nor_admits() -> None:
 
 def test_a_kernel_that_does_not_wait_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "warpsmith.lower.pipeline.start_early", lambda kernel: replace(kernel, early=True)
+        "warpsmith.lower.pipeline.start_early", lambda kernel, settled: replace(kernel, early=True)
     )
     with pytest.raises(ProtocolError, match="is touched before the wait") as failure:
         compiled("norm backward")
@@ -188,7 +188,7 @@ def test_a_kernel_that_does_not_wait_is_not_compiled(monkeypatch: pytest.MonkeyP
 def test_the_simulator_misses_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where nobody proved anything before."""
     monkeypatch.setattr(
-        "warpsmith.lower.pipeline.start_early", lambda kernel: replace(kernel, early=True)
+        "warpsmith.lower.pipeline.start_early", lambda kernel, settled: replace(kernel, early=True)
     )
     function, inputs = CALLS["norm backward"]
     with (

@@ -108,6 +108,7 @@ def test_roles_part_behind_the_wait_and_barriers_are_made_before() -> None:
     first = next(n for n, s in enumerate(plain.body) if isinstance(s, Branch))
     assert first > 0
     assert body == (*plain.body[:first], AwaitPrevious(), *plain.body[first:])
+    assert start_early(plain, settled=("T0",)).body == body
 
 
 def test_the_next_one_is_admitted_first_of_all() -> None:

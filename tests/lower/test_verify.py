@@ -291,7 +291,7 @@ def test_a_request_asks_for_more_passes() -> None:
     seen: list[str] = []
     fusion = loading(Tiling((8, 16), threads=128), stages=2).fusion
     first = build(fusion, "k", DataType.Int32, target=H200)
-    request = Request(wait_limit=1000, follows=True, followed=True)
+    request = Request(wait_limit=1000, follows=True, followed=True, settled=("T0",))
     names = parameter_names(fusion)
     kernel = passed(first, request, lambda name, kernel: seen.append(name), names=names)
     unasked = {each.name for each in PASSES} - set(seen)

@@ -5,15 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kernel.test_succession import ACROSS, MOVE, THREAD, I, kernel
+from tests.kernel.test_succession import ACROSS, MOVE, THREAD, I, X, kernel
 from tests.protocol.edits import edited, instead, without
 from tests.support.role_kernels import streaming
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import For, If
+from warpsmith.kernel.nodes import Element, For, If, Let, Store
 from warpsmith.kernel.succession import AwaitPrevious
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
@@ -99,3 +101,17 @@ def test_roles_are_behind_the_wait(spoil: Callable[[Kernel], Kernel]) -> None:
 def test_a_kernel_that_waits_for_nothing_is_right() -> None:
     prove(replace(start_early(kernel(MOVE)), early=False), {}, H200)
     prove(kernel(MOVE), {}, H200)
+
+
+def test_what_is_settled_may_be_read_before_the_wait_and_not_written() -> None:
+    read = Let(Symbol("first", DataType.Float), Element(X, integers.ZERO))
+    early = start_early(kernel(read, MOVE), settled=("X",))
+    assert early.settled == ("X",)
+    assert [type(s) for s in early.body] == [Let, AwaitPrevious, type(MOVE)]
+    prove(early, {}, H200)
+    with pytest.raises(ProtocolError, match="X is touched before the wait"):
+        prove(replace(early, settled=()), {}, H200)
+    written = Store(X, integers.ZERO, integers.ONE)
+    with pytest.raises(ProtocolError, match="X is read before the wait, and written") as failure:
+        prove(replace(early, body=(*early.body, written)), {}, H200)
+    assert failure.value.code == "WS0918"

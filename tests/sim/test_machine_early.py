@@ -82,6 +82,19 @@ def test_a_touch_before_the_wait_is_found_and_behind_it_is_none(first: str, seco
     assert ran(f"{first} {second}", early=False).verdict == "clean"
 
 
+def test_what_is_settled_may_be_read_before_the_wait() -> None:
+    settled = {**SPEC["buffers"], "x": {**SPEC["buffers"]["x"], "settled": True}}
+    spec = {**SPEC, "early": True, "buffers": settled}
+
+    def verdict(body: str) -> str:
+        return simulate(prepare(read(text_of(body)), spec).launch, count=2).verdict
+
+    load = "ld.global.u32 %r0, [%x];"
+    assert verdict(f"{load} {WAIT} {STORE}") == "clean"
+    assert verdict(f"{load} {STORE} {WAIT}") == "findings"
+    assert verdict(f"{load} st.global.u32 [%x], %r0; {WAIT} {STORE}") == "findings"
+
+
 def test_the_buffer_is_named() -> None:
     (finding,) = ran(f"mov.u32 %r0, 1; {STORE} {WAIT}").findings
     assert (finding.kind, finding.buffer) == ("early-access", "out")

@@ -118,16 +118,24 @@ class _Texts(Mapping[str, str | bytes]):
         return len(self.NAMES)
 
 
-def asked(knobs: Knobs, *, follows: bool = False, followed: bool = False) -> Request:
+def asked(
+    knobs: Knobs,
+    *,
+    follows: bool = False,
+    followed: bool = False,
+    settled: tuple[str, ...] = (),
+) -> Request:
     """What knobs ask of a kernel.
 
     One that `follows` another kernel of its call may start before that one has ended, and one that
-    is `followed` by another lets that one start so; the knob `early_launch` forbids both.
+    is `followed` by another lets that one start so; the knob `early_launch` forbids both. What is
+    `settled` no kernel of the call writes.
     """
     return Request(
         wait_limit=knobs.wait_limit,
         follows=follows and knobs.early_launch,
         followed=followed and knobs.early_launch,
+        settled=settled if follows and knobs.early_launch else (),
         thorough=knobs.verify == "all",
     )
 

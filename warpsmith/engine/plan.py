@@ -9,6 +9,7 @@ from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import InternalError, SchedulerRefusal
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
@@ -85,20 +86,35 @@ def plan_prepared(
         split_halves(fusion, packing.halves)
     parts = without, padded, empty, packing.computed, decided
     segments = cut(fusion, *parts, target=target, offers=offers)
-    last = len(segments) - 1
+    last, settled = len(segments) - 1, _settled(fusion)
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}
     for number, part in enumerate(segments):
-        key = (part.shape.key, part.without, number > 0, number < last)
+        names = part.shape.tensors
+        unwritten = tuple(place for place, name in enumerate(names) if name in settled)
+        key = (part.shape.key, part.without, number > 0, number < last, unwritten)
         first = known.get(key)
         if first is None:
             candidate = select(part.fusion, target, part.refusals)
-            first = PlannedSegment(part, candidate, follows=number > 0, followed=number < last)
+            first = PlannedSegment(
+                part,
+                candidate,
+                follows=number > 0,
+                followed=number < last,
+                settled=tuple(names[place] for place in unwritten),
+            )
             known[key] = first
             planned.append(first)
         else:
             planned.append(first.like(part))
     return tuple(planned)
+
+
+def _settled(fusion: Fusion) -> frozenset[str]:
+    """Names of the inputs that no result is written into."""
+    written = {output.alias_of for output in fusion.outputs}
+    tensors = (each for each in fusion.inputs if isinstance(each, TensorView))
+    return frozenset(each.name for each in tensors if each not in written)
 
 
 def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> tuple[Unfit, ...]:

@@ -61,6 +61,7 @@ class PlannedSegment:
         alike: the segment that the candidate was made of, where that is another one.
         follows: another kernel of the call comes before it.
         followed: another one comes after it.
+        settled: by the candidate's names, inputs of the call that none of its kernels writes.
         launches: of calls so far, by what they depend on; for `engine/launches.py`.
         tried: a favourite is to be timed, and no other is taken in its place.
     """
@@ -70,6 +71,7 @@ class PlannedSegment:
     kernels: Recent[_Variant, CompiledKernel] = field(default_factory=lambda: Recent(KERNELS))
     follows: bool = False
     followed: bool = False
+    settled: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     alike: Segment | None = None
     launches: Recent[Hashable, object] = field(default_factory=lambda: Recent(LAUNCHES))
@@ -247,7 +249,7 @@ class PlannedSegment:
         knobs: Knobs,
         values: Mapping[str, int],
     ) -> CompiledKernel:
-        request = asked(knobs, follows=self.follows, followed=self.followed)
+        request = asked(knobs, follows=self.follows, followed=self.followed, settled=self.settled)
         key = (params, index_type, tma_alignment, request)
         compiled = self.kernels.get(key)
         if compiled is not None:

@@ -138,16 +138,25 @@ class Memory:
         return [self._parts.get(name, name) for name in launch.pointers]
 
     def _launch(self, launch: Launch, scalars: Mapping[str, Any]) -> machine.Launch:
-        names = dict.fromkeys(self._wholes(launch))
+        kernel, wholes = launch.compiled.kernel, self._wholes(launch)
+        pairs = zip(kernel.parameters, wholes, strict=True)
+        settled = {whole for buffer, whole in pairs if buffer.name in kernel.settled}
+        names = dict.fromkeys(wholes)
         buffers = tuple(
-            machine.Buffer(name=name, array=place.content, defined=place.defined, open=True)
+            machine.Buffer(
+                name=name,
+                array=place.content,
+                defined=place.defined,
+                open=True,
+                settled=name in settled,
+            )
             for name, place in ((name, self._places[name]) for name in names)
         )
         addresses = {
             name: machine.address_of(position) + self._places[name].offset
             for position, name in enumerate(names)
         }
-        values: list[Any] = [addresses[name] for name in self._wholes(launch)]
+        values: list[Any] = [addresses[name] for name in wholes]
         values += [encoded(each, addresses[each.tensor]) for each in launch.maps]
         for name, constant in zip(launch.scalars, launch.constants, strict=True):
             values.append(scalars[name] if constant is None else constant)
@@ -156,12 +165,12 @@ class Memory:
             program=program,
             grid=launch.grid,
             block=launch.block,
-            cluster=launch.compiled.kernel.launch.cluster,
+            cluster=kernel.launch.cluster,
             dynamic_shared=launch.shared_bytes,
             registers=max(launch.compiled.n_regs, 16),
             buffers=buffers,
-            early=launch.compiled.kernel.early,
-            together=launch.compiled.kernel.launch.together,
+            early=kernel.early,
+            together=kernel.launch.together,
             target=launch.compiled.target,
             parameters=parameter_bytes(program, launch.formats, values),
         )

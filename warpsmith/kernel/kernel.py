@@ -103,6 +103,7 @@ class Kernel:
         kept_turns: turns of which blocks keep what they load in shared memory, until `keep_turns`;
             None where they keep none.
         early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
+        settled: parameters that no kernel of the call writes, which it reads before that.
     """
 
     name: str
@@ -127,6 +128,7 @@ class Kernel:
     budgets: Budgets | None = None
     kept_turns: int | None = None
     early: bool = False
+    settled: tuple[str, ...] = ()
     layout: SharedLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())

@@ -2,11 +2,13 @@
 
 A kernel is launched early if its blocks may start while the one before it still runs (programmatic
 dependent launch). `Kernel.early` says so. Until it has awaited the kernel before it, it touches no
-global memory, neither to read what that one writes nor to write what that one reads.
+global memory, neither to read what that one writes nor to write what that one reads. What no kernel
+of the call writes is `Kernel.settled`: it may be read at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from warpsmith.ir.domains import MemoryType
@@ -38,11 +40,16 @@ class AdmitNext(Statement, orders=Orders.NOTHING):
     words = "admit the next kernel"
 
 
-def touched_globally(statement: Statement) -> tuple[str, ...]:
-    """Names of the buffers in global memory that a statement, or one inside it, reads or writes."""
+def touched_globally(statement: Statement, settled: Sequence[str] = ()) -> tuple[str, ...]:
+    """Names of the buffers in global memory that a statement, or one inside it, reads or writes.
+
+    Args:
+        settled: of these only those that are written.
+    """
     found: dict[str, None] = {}
     for each in walk((statement,)):
-        buffers = (*read(each), *written(each), *scratch(each))
+        reads = (buffer for buffer in read(each) if buffer.name not in settled)
+        buffers = (*reads, *written(each), *scratch(each))
         found |= {b.name: None for b in buffers if b.memory is MemoryType.global_}
         nodes = (node for expr in expressions(each) for node in expr.walk())
         found |= {node.name: None for node in nodes if isinstance(node, Address)}

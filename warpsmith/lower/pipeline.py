@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
@@ -47,6 +48,7 @@ from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.keep_turns import keep_turns
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
+from warpsmith.lower.passes.load_ahead import load_ahead
 from warpsmith.lower.passes.load_anyway import load_anyway
 from warpsmith.lower.passes.look_up_late import look_up_late
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
@@ -59,6 +61,7 @@ from warpsmith.lower.passes.pack_operands import pack_operands
 from warpsmith.lower.passes.peel_ends import peel_ends
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
+from warpsmith.lower.passes.read_ahead import read_ahead
 from warpsmith.lower.passes.reduce_in_place import reduce_in_place
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.share_draws import share_draws
@@ -112,7 +115,21 @@ def _watched(request: Request) -> Rewrite | None:
 
 
 def _early(request: Request) -> Rewrite | None:
-    return start_early if request.follows else None
+    return partial(start_early, settled=request.settled) if request.follows else None
+
+
+def _load_ahead(request: Request) -> Rewrite | None:
+    """All that is read may be read at once where no kernel comes before."""
+
+    def rewrite(kernel: Kernel) -> Kernel:
+        read = (buffer.name for buffer in kernel.parameters if not buffer.written)
+        return load_ahead(kernel, request.settled if request.follows else tuple(read))
+
+    return rewrite
+
+
+def _read_ahead(request: Request) -> Rewrite | None:
+    return partial(read_ahead, settled=request.settled) if request.settled else None
 
 
 def _admits(request: Request) -> Rewrite | None:
@@ -167,6 +184,8 @@ PASSES = (
         "before its indices are named, with those of the copies",
         makes=(PrefetchTile,),
     ),
+    Pass("load_ahead", _load_ahead, "before indices are named, which both places use"),
+    Pass("read_ahead", _read_ahead, "before indices are named, too"),
     _always(
         share_draws,
         "before hoisting, which names parts of what says who draws what",

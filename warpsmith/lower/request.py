@@ -13,10 +13,12 @@ class Request:
         wait_limit: nanoseconds after which a wait is given up; None where nobody watches.
         follows: the kernel may be launched before the one before it has ended.
         followed: the next kernel may be launched so.
+        settled: tensors that no kernel of the call writes.
         thorough: rules that cost time are verified, too (`lower/verify`).
     """
 
     wait_limit: int | None = None
     follows: bool = False
     followed: bool = False
+    settled: tuple[str, ...] = ()
     thorough: bool = False

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.succession import AwaitPrevious, touched_globally
-from warpsmith.kernel.traversal import walk
+from warpsmith.kernel.traversal import walk, written
 from warpsmith.protocol.report import Told, error_of
 from warpsmith.protocol.rules import Broken, Rule, broken
 
@@ -34,10 +34,14 @@ def await_first(kernel: Kernel) -> None:
     """
     if not kernel.early:
         return
+    for statement in walk(kernel.body):
+        for buffer in written(statement):
+            if buffer.name in kernel.settled:
+                _unawaited(f"{buffer.name} is read before the wait, and written", buffer.name)
     for statement in kernel.body:
         if isinstance(statement, AwaitPrevious):
             return
-        touched = touched_globally(statement)
+        touched = touched_globally(statement, kernel.settled)
         if touched:
             partly = any(isinstance(each, AwaitPrevious) for each in walk((statement,)))
             _unawaited(

@@ -26,7 +26,7 @@ DTYPES: Final = (
 )
 # Initial contents that a kernel must not read: outputs and workspaces.
 _UNDEFINED: Final = frozenset({"nan", "undefined"})
-_ENTRIES: Final = ("dtype", "shape", "init", "npy", "open")
+_ENTRIES: Final = ("dtype", "shape", "init", "npy", "open", "settled")
 _EXPECTED: Final = ("npy", "rtol", "atol")
 _MOST_DIMENSIONS: Final = 32
 
@@ -57,10 +57,11 @@ def buffers_of(
             total += array.nbytes
             _check_total(total)
         defined = name in given or entry.get("init") not in _UNDEFINED
-        is_open = entry.get("open", False)
-        if not isinstance(is_open, bool):
-            refuse(f"buffer `{name}` has open {shown(is_open)}", "it is true or false")
-        made.append(Buffer(name=name, array=array, defined=defined, open=is_open))
+        said = {what: entry.get(what, False) for what in ("open", "settled")}
+        for what, value in said.items():
+            if not isinstance(value, bool):
+                refuse(f"buffer `{name}` has {what} {shown(value)}", "it is true or false")
+        made.append(Buffer(name=name, array=array, defined=defined, **said))
     return tuple(made)
 
 

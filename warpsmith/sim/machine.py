@@ -40,13 +40,15 @@ class Buffer:
     """An array of global memory; unless `defined`, its bytes must be written before being read.
 
     Where it is `open`, accesses may read the rest of the 16 bytes that it ends in: on a GPU they
-    are there, and may be anything.
+    are there, and may be anything. What is `settled` the kernel before does not write, so an early
+    one may read it before it waits.
     """
 
     name: str
     array: Array
     defined: bool = True
     open: bool = False
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,12 @@ def run_once(
     buffers = (records.Buffer * max(len(before), 1))(
         *(
             records.Buffer(
-                old.ctypes.data, new.ctypes.data, old.nbytes, buffer.defined, buffer.open
+                old.ctypes.data,
+                new.ctypes.data,
+                old.nbytes,
+                buffer.defined,
+                buffer.open,
+                buffer.settled,
             )
             for old, new, buffer in zip(before, after, launch.buffers, strict=True)
         )

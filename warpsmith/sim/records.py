@@ -60,6 +60,7 @@ class Buffer(ctypes.Structure):
         ("size", ctypes.c_uint64),
         ("defined", ctypes.c_uint32),
         ("open", ctypes.c_uint32),
+        ("settled", ctypes.c_uint32),
     )
 
 

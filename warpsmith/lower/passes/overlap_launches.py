@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious, touched_globally
 
 
-def start_early(kernel: Kernel) -> Kernel:
+def start_early(kernel: Kernel, settled: Sequence[str] = ()) -> Kernel:
     """Make a kernel one that may be launched before the kernel before it has ended.
 
     All threads wait behind whatever needs no global memory, such as making barriers ready, and
@@ -24,12 +26,18 @@ def start_early(kernel: Kernel) -> Kernel:
         await the kernel before
         for i < n:
           T2[i] = T1[i]
+
+    Args:
+        settled: names of tensors that no kernel of the call writes, which may be read before.
     """
     if kernel.early:
         return kernel
     body = kernel.body
-    first = next((n for n, s in enumerate(body) if touched_globally(s)), len(body))
-    return replace(kernel, body=(*body[:first], AwaitPrevious(), *body[first:]), early=True)
+    waits = (isinstance(s, Branch) or bool(touched_globally(s, settled)) for s in body)
+    first = next((n for n, each in enumerate(waits) if each), len(body))
+    reads = dict.fromkeys(name for s in body[:first] for name in touched_globally(s))
+    awaited = (*body[:first], AwaitPrevious(), *body[first:])
+    return replace(kernel, body=awaited, early=True, settled=tuple(reads))
 
 
 def admit_next(kernel: Kernel) -> Kernel:

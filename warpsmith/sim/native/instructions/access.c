@@ -78,7 +78,8 @@ static bool find(target *t, u32 address_operand, const char *how) {
         return false;
     }
     region *r = t->at.in;
-    if (r->kind == REGION_BUFFER) check_start(w, t->pc, 1u << t->lane, how, (i32)r->id);
+    bool settled = r->settled && t->in->op == OP_LD;
+    if (r->kind == REGION_BUFFER && !settled) check_start(w, t->pc, 1u << t->lane, how, (i32)r->id);
     if (r->kind == REGION_SHARED) {
         cta *owner = &w->m->ctas[r->id];
         if (owner->exited || !owner->started) {

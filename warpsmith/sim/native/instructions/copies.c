@@ -284,6 +284,10 @@ static void tensor_copy(warp *w, const insn *in, u32 lane) {
     i32 coordinates[MAX_RANK];
     segment *segments = NULL;
     if (!map_of(w, in, lane, map_operand, &map)) goto failed;
+    if (loads) {
+        place from = memory_find(w->m, w->cta, map.address, 1);
+        if (!from.in || !from.in->settled) check_start(w, pc_of(w, in), 1u << lane, "copies", -1);
+    }
     if (map.rank != rank) {
         report(w->m, FINDING_ILLEGAL_ARGUMENT, w, (i32)lane, pc_of(w, in),
                "a tensor copy of rank %u with a tensor map of rank %u", rank, map.rank);

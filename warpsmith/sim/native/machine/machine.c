@@ -74,6 +74,7 @@ static machine *machine_new(const sim_launch *l, u8 *const *page_flags) {
                     b->defined);
         r->id = i;
         r->open = b->open;
+        r->settled = b->settled;
         if (page_flags[i]) memcpy(r->page_flags, page_flags[i], b->size / PAGE + 1);
     }
     region_of_bytes(&m->module, REGION_MODULE, l->module, l->module_size, WINDOW_MODULE, false);

@@ -8,6 +8,7 @@ typedef struct {
     u64 size;
     u32 defined; /* its bytes are defined before anybody writes them */
     u32 open; /* the rest of the 16 bytes that it ends in may be read */
+    u32 settled; /* the kernel before does not write it */
 } sim_buffer;
 
 typedef struct {

@@ -48,6 +48,7 @@ typedef struct {
     bool defined; /* bytes that nobody wrote are defined */
     bool read_only;
     bool open; /* the rest of the 16 bytes that it ends in may be read */
+    bool settled; /* the kernel before does not write it */
 } region;
 enum {
     PAGE_TRACKED = 1, /* reads are recorded */
