@@ -109,7 +109,8 @@ class PlannedSegment:
                     values[f"{local}_stride{d}"] = problem.values[stride]
             if tensor.name in problem.alignment:
                 alignment[local] = problem.alignment[tensor.name]
-        return replace(problem, values=values, alignment=alignment)
+        chained = self.follows or self.followed
+        return replace(problem, values=values, alignment=alignment, chained=chained)
 
     def unsupported_sizes(self, problem: Problem) -> str:
         """Why the scheduler cannot take a call after all; empty where it can."""

@@ -26,6 +26,7 @@ class Problem:
         rings: whether loads run ahead through shared memory: `auto`, `prefer` or `never`.
         warp_specialize: whether a role of its own loads what kernels of rows compute.
         autotune: whether what was timed on the user's device decides, and not the model alone.
+        chained: the call has other kernels, too.
         pace: whether blocks that go round many bytes of rows keep to the memory's pace.
         found: what models have found for the call, by what they were asked; problems that are made
             of this one have it, too.
@@ -38,6 +39,7 @@ class Problem:
     warp_specialize: bool | Literal["auto"] = "auto"
     pace: bool = True
     autotune: bool = False
+    chained: bool = False
     found: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def size(self, expr: Expr) -> int:

@@ -190,6 +190,8 @@ class Work:
             turned=self.turned[1],
             odd=self.odd,
         )
+        if self.few and problem.chained:  # docs/lessons/generation.md
+            found = found.at(found.down * found.across == 1)
         if grouped:  # the others were never the fastest: docs/lessons/groups.md
             pairs = (found.down * found.across <= 2) & (found.groups <= 2) & (found.ping_pong == 0)
             found = found.at(pairs & (found.passes == 1))
@@ -304,7 +306,7 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
 
 def best_way(works: Iterable[Work], problem: Problem) -> tuple[MatmulParams, float]:
     """The first of these, found once a call: the planner asks of each kernel around a product."""
-    asked = tuple(works), problem.target
+    asked = tuple(works), problem.target, problem.chained
     found: tuple[MatmulParams, float] | None = problem.found.get(asked)
     if found is None:
         first = (way for work in asked[0] for way in work.best(problem))

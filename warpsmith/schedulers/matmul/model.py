@@ -62,11 +62,14 @@ SHARED_SECTOR = 2.7
 """Of the rate of the memory, at which results of one round of tiles leave during the next one; and
 how many more sectors one is as that rows of two chunks share."""
 
-LATENCY_US = 1.24
-STEP_US = 0.125
+LATENCY_US, STEP_US = 1.24, 0.125
 """From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
 than that for each stage that was asked for before; and what one takes of narrow tiles, whose
 products and loads are less."""
+
+LONELY, LONELY_LATENCY_US, LONELY_STEP_US = 64, 2.0, 0.04
+"""Both where a tile has all rows, or columns, up to so many: the memory is busy with an operand
+that one block alone reads. Fitted, with FEW_PLACES, to 488 timings (docs/lessons/few_rows.md)."""
 
 JUMP_BYTES = 25
 """What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
@@ -78,6 +81,10 @@ CLUSTER_US = 0.24
 WIDE_US, WIDE = 0.5, 4
 """How long blocks of a cluster that load for each other wait more, as they start, and for the
 slowest of them; and of a cluster of more than so many, besides."""
+
+FEW_PLACES, SPREAD_BLOCKS, SPREAD_TIMES = 0.75, 4, 1.03
+"""Blocks without clusters that are fewer than multiprocessors share ways to the memory: what one
+alone reads comes at a rate that grows with their number to this power; that of such a cluster."""
 
 ONCE_TIMES = 1.07
 """How much faster the memory brings an operand that one cluster alone reads: what comes is the
@@ -219,13 +226,14 @@ def predicted_us(
     multiplied = multiplied * (1 + SLOWED * busy / (busy + SLOWED_AT_US))
     of_a, of_b = touched
     read = L2_LINE * (brought / loaders[0] * of_a + held / loaders[1] * of_b)
+    lonely = (n <= np.minimum(columns, LONELY)) | (m / groups <= np.minimum(rows, LONELY))
     step = _disturbed(
         multiplied,
         ready,
         read * np.minimum(tiles, blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
-        LATENCY_US / (ways.stages * ways.lines),
-        STEP_US,
+        np.where(lonely, LONELY_LATENCY_US, LATENCY_US) / (ways.stages * ways.lines),
+        np.where(lonely, LONELY_STEP_US, STEP_US),
     )
     together = ways.down * ways.across
     start = START_US + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)
@@ -250,13 +258,18 @@ def predicted_us(
         lines * _first_asked(np.ceil(by)) * (1 + JUMP_BYTES / edge) for lines, by, edge in sides
     )
     each = DEPTH_BYTES * once / (MEMORY_SHARE * target.rates.memory)
+    each = each / np.where(lonely & (together >= SPREAD_BLOCKS), SPREAD_TIMES, 1.0)
+    apart = lonely & (together == 1) & (splits == 1)
     of_part = np.ceil(np.ceil(k / depth) / parts)
     steps = np.ceil(of_part / splits) * ways.lines
 
     def last_round(rest: Numbers) -> Times:
         among = np.minimum(blocks // np.maximum(rest, 1), np.minimum(steps, MOST_PARTS))
         shared = np.where(ways.stream, np.maximum(among, 1), 1)  # as `last_parts`
-        last = np.ceil(steps / shared) * _together(step + (each * rest * shared) ** AT_ONCE)
+        share = rest * shared / target.sm_count  # of multiprocessors that read
+        share = np.where(apart & (share < 1), share**FEW_PLACES, share)
+        reading = share * target.sm_count
+        last = np.ceil(steps / shared) * _together(step + (each * reading) ** AT_ONCE)
         return np.asarray(last + (shared > 1) * (LAST_US + shared * summed / SUMS_READ_RATE))
 
     whole, rest = np.divmod(np.where(ways.stream, tiles, places), blocks)
