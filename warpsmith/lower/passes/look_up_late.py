@@ -8,7 +8,7 @@ from warpsmith.ir.groups import looks_up
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Let, Statement
+from warpsmith.kernel.nodes import If, Let, Statement
 from warpsmith.kernel.products import AwaitProducts
 from warpsmith.kernel.traversal import expressions, map_bodies, walk
 
@@ -35,23 +35,43 @@ def look_up_late(kernel: Kernel) -> Kernel:
 
 
 def _late(statement: Statement) -> Statement:
-    return map_bodies(statement, lambda body: _moved(tuple(map(_late, body))))
+    return map_bodies(statement, lambda body: _moved(tuple(map(_late, _sunk(body)))))
+
+
+def _sunk(body: Statements) -> Statements:
+    """The body with its searches inside the one condition behind which alone they are asked for."""
+    early, late, asking = _parted(body)
+    first, names = next(iter(asking), None), {let.symbol.name for let in late}
+    if not isinstance(first, If):
+        return body
+    others = (replace(first, body=()), *asking[1:])
+    if any(_asks(s, names) for s in others):
+        return body
+    return (*early, replace(first, body=(*late, *first.body)), *asking[1:])
 
 
 def _moved(body: Statements) -> Statements:
     """The body with its searches before the last wait for products, if nothing asks before it."""
     waits = [place for place, s in enumerate(body) if isinstance(s, AwaitProducts)]
+    early, late, asking = _parted(body[: waits[-1]] if waits else ())
+    return (*early, *late, *body[waits[-1] :]) if late and not asking else body
+
+
+def _parted(body: Statements) -> tuple[Statements, tuple[Let, ...], Statements]:
+    """What needs no search, up to the first statement that does; the searches, and what is named by
+    them; and the rest, from that statement on.
+    """
     early: list[Statement] = []
     late: list[Let] = []
-    for statement in body[: waits[-1]] if waits else ():
+    for place, statement in enumerate(body):
         asks = _asks(statement, {let.symbol.name for let in late})
         if isinstance(statement, Let) and (asks or looks_up(statement.value)):
             late.append(statement)
         elif asks:
-            return body
+            return tuple(early), tuple(late), body[place:]
         else:
             early.append(statement)
-    return (*early, *late, *body[waits[-1] :]) if late else body
+    return tuple(early), tuple(late), ()
 
 
 def _asks(statement: Statement, names: set[str]) -> bool:
