@@ -120,3 +120,42 @@ def test_results_leave_no_faster_than_memory_takes_them() -> None:
     found = (p for p, _ in work.ranked(problem) if p.tile[:2] == (128, 192) and p.ping_pong == 2)
     timed = next(p for p in found if p.cluster == (1, 4))
     assert work.predicted(timed, H100) == pytest.approx(16.1, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("work", "timed"),
+    [
+        (
+            heuristic.Work(m=2104, n=7104, k=104),
+            {
+                "ping-pong 128x128 of 2 groups": 22.8,
+                "ping-pong 128x128 of 2 groups, cluster 1x2": 19.3,
+                "ping-pong 128x128 of 2 groups, cluster 1x4": 18.2,
+            },
+        ),
+        (
+            heuristic.Work(m=6080, n=5288, k=80, turned=(True, True)),
+            {
+                "ping-pong 64x136 of 2 groups, cluster 2x1": 44.6,
+                "cooperative 128x120 of 2 groups, cluster 2x1": 35.7,
+            },
+        ),
+        (
+            heuristic.Work(m=7120, n=4744, k=248, turned=(False, True)),
+            {
+                "ping-pong 64x216 of 2 groups, cluster 4x2": 50.7,
+                "ping-pong 128x192 of 2 groups, cluster 4x2": 43.0,
+            },
+        ),
+    ],
+)
+def test_what_is_read_and_written_passes_the_l2(
+    work: heuristic.Work, timed: dict[str, float]
+) -> None:
+    """On an H200, 2026-11-26: before, in the first two cases all were predicted within a tenth."""
+    problem = Problem(values={}, alignment={}, target=H200)
+    found: dict[str, float] = {}
+    for params, us in work.ranked(problem):
+        found.setdefault(shortly(params), us)
+    assert {how: found[how] for how in timed} == pytest.approx(timed, rel=0.13)
+    assert sorted(timed, key=timed.__getitem__) == sorted(timed, key=found.__getitem__)

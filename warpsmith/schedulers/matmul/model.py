@@ -57,10 +57,14 @@ MET = 0.37
 """Of the rate of the memory, at which operands come that are read once; and what one costs more
 that all blocks ask for which have it, before it is there."""
 
-WRITE_SHARE = 0.55
+WRITE_SHARE = 0.72
 SHARED_SECTOR = 2.7
-"""Of the rate of the memory, at which results of one round of tiles leave during the next one; and
-how many more sectors one is as that rows of two chunks share."""
+"""Of the rate of the memory, at which results leave; and how many more sectors one is as that rows
+of two chunks share."""
+
+WRITTEN = 3.3
+"""What a byte that is written is as, of those that are read, which all pass the L2: the memory gets
+it from there."""
 
 LATENCY_US, STEP_US = 1.24, 0.125
 """From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
@@ -195,7 +199,8 @@ def predicted_us(
     A step over k takes as long as its products and, where all blocks load at once, its loads: from
     the L2, and of each element once from memory, which few blocks have to themselves; the longest
     counts, and a little of the others. What comes behind the last step adds to that; where groups
-    take turns, of a product and of what is behind another one the longer counts, and once both.
+    take turns, of a product and of what is behind another one the longer counts, and once both. All
+    takes no less than what passes the L2, or the memory, which operands and results share.
 
     Args:
         touched: as of `rows_cost`, of a's boxes and of b's.
@@ -245,9 +250,8 @@ def predicted_us(
     staged, chunk = ways.chunk > 0, np.maximum(ways.chunk, 1)
     element_us = np.where(staged, STORE_US, scattered)
     stored = ways.kept * (rows * element_us + staged * CHUNK_US / chunk)
-    leaves = rows * columns * written * blocks / (WRITE_SHARE * target.rates.memory)
     run, line = (ROWS * staged, m) if ways.swapped else (ways.chunk, np.gcd(n, columns))
-    leaves = leaves * _sectors_written(run, line)
+    sectors = written * _sectors_written(run, line)
     in_turn = ways.ping_pong > 0
     at_once = np.where(in_turn, 1, ways.groups)
     elements = rows * columns * target.sm_count
@@ -282,11 +286,15 @@ def predicted_us(
         rest = np.where(known, rest, blocks)
     rounds = whole + (rest > 0)
     main = np.where(whole, main, last)
-    stores = (rounds - 1) * leaves + main + behind
+    passes = np.minimum(tiles, blocks) * (steps * read + WRITTEN * rows * columns * sectors)
+    passed = (rounds - 1) * passes / (L2_SHARE * target.rates.l2)
+    passed = passed + np.where(rest > 0, last, main) + behind
+    leaves = batches * m * n * sectors / (WRITE_SHARE * target.rates.memory)
+    moved = np.maximum(passed, tiles * steps * each + leaves)
     waits = HAND_OFF_US + EXPOSED * computed + brought_us
     turns = rounds * np.maximum(main + waits, behind + WAY_OUT_US) + np.minimum(main, behind)
     alone = whole * (main + behind) + (rest > 0) * (last + behind)
-    return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), stores))
+    return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), moved))
 
 
 def _disturbed(*each: float | Times) -> Times:
