@@ -88,6 +88,24 @@ def test_several_dimensions_of_rows() -> None:
     held(softmax, normal(2, 2, 3, 1027))
 
 
+def planes(x: Any, weight: Any) -> Any:
+    """Instance norm of [N, C, H, W]; weights are by channel, or by place in a plane."""
+    wide = ops.cast(x, DataType.Float)
+    variance, mean = ops.var_mean(wide, [2, 3], 0, keepdim=True)
+    normal = (wide - mean) * ops.rsqrt(variance + 1e-5)
+    return ops.cast(normal * weight, DataType.BFloat16)
+
+
+@pytest.mark.usefixtures("whatever_is_faster")
+def test_what_is_reduced_of_several_dimensions() -> None:
+    held(planes, normal(2, 3, 23, 23), normal(3, 1, 1, dtype=np.float32))
+
+
+def test_weights_of_as_many_dimensions_are_not_read_across() -> None:
+    made = compiled(planes, normal(2, 3, 23, 23), normal(23, 23, dtype=np.float32))
+    assert not goes_across(made)
+
+
 def test_types_of_several_sizes() -> None:
     """A vector is the widest of which the longest elements have 16 bytes."""
 

@@ -138,6 +138,18 @@ class Derivation:
         head = self._head(group)
         return self.index(group) if head is None else integers.add(self.index(group), head)
 
+    def steps(self, group: Group) -> bool:
+        """Whether a group's index has gone on from its first, or that of a row that begins anywhere
+        and is several dimensions, of which it is one.
+        """
+        whole = group
+        while self._head(whole) is None:
+            transform = None if whole in self._known else self._by.get(whole)
+            if not isinstance(transform, Merge) or self._domains.sides(transform)[0] == whole:
+                return self.place(group) != integers.ZERO
+            whole = self._domains.sides(transform)[0]
+        return self.place(whole) != integers.ZERO
+
     def _head(self, group: Group) -> Expr | None:
         """What stands before a row in the first piece of it; None of what is made by no split of
         rows by where they begin in memory.

@@ -59,7 +59,7 @@ class Access:
         """Whether loops that walk an axis have gone on from its first element."""
         if not self._derivation.reaches(self._domains.group(axis)):
             return self.axis(axis) != integers.ZERO
-        return self._derivation.place(self._domains.group(axis)) != integers.ZERO
+        return self._derivation.steps(self._domains.group(axis))
 
     def reaches(self, group: Group) -> bool:
         """Whether the loops determine the index of a group."""

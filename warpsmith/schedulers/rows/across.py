@@ -44,8 +44,8 @@ def unfit_across(rows: Rows, problem: Problem) -> str:
             return "pieces of a row lie among those of others"
         if rows.count(problem) % vector:
             return f"{rows.count(problem)} pieces, one of each row, are not whole vectors"
-    elif len(rows.row) != 1:
-        return "rows have several dimensions"
+    elif len(rows.row) != 1 and rows.weights:
+        return "rows have several dimensions, and what they share has, too"
     least = LEAST_PIECE if rows.in_pieces else LEAST_BYTES
     if problem.size(rows.run.extent) * min(rows.sizes, default=0) < least:
         return "rows are short"
