@@ -173,6 +173,7 @@ def test_what_blocks_hold_fits() -> None:
     [
         (group_norm(Images(35, 32, 151, True), "bfloat16"), "outer_groups"),
         (group_norm_bwd(Images(13, 32, 91, True), "bfloat16"), "outer_groups"),
+        (group_norm_bwd(Images(20, 192, 53, True), "bfloat16"), "outer_groups"),
         (group_norm(Images(22, 640, 11, True), "bfloat16"), "parts"),
         (group_norm(Images(35, 32, 151, False), "bfloat16"), "parts"),
         (instance_norm_bwd(Images(15, 32, 63, True), "bfloat16"), "outer_grid"),
