@@ -152,20 +152,26 @@ def test_a_double_becomes_a_16_bit_float_in_one_rounding() -> None:
 
 
 def block_reduce_kernel(
-    block: tuple[int, int, int], axes: tuple[bool, bool, bool], ops: dict[str, str]
+    block: tuple[int, int, int],
+    axes: tuple[bool, bool, bool],
+    ops: dict[str, str],
+    *,
+    extent: str = "{}",
+    first: bool = False,
+    count: int = 3,
 ) -> Binary:
-    """Each operation on three values a thread."""
-    flags = ", ".join("true" if axis else "false" for axis in axes)
-    dims = ", ".join(map(str, block))
+    """Each operation on a few values a thread, for all threads or the `first` ones."""
+    flags = ", ".join(str(flag).lower() for flag in (*axes, False, first))
+    dims = ", ".join(map(extent.format, block))
     lines = [
         f"{{ extern __shared__ char memory[]; {ctype} *p = ({ctype}*)data + at;\n"
-        f"  {ctype} v[3] = {{p[0], p[1], p[2]}};\n"
-        f"  ws_block_reduce<{op}, 3, {flags}>(v, ({ctype}*)memory, {dims});\n"
-        "  p[0] = v[0]; p[1] = v[1]; p[2] = v[2]; }"
+        f"  {ctype} v[{count}]; for (int k = 0; k < {count}; ++k) v[k] = p[k];\n"
+        f"  ws_block_reduce<{op}, {count}, {flags}>(v, ({ctype}*)memory, {dims});\n"
+        f"  for (int k = 0; k < {count}; ++k) p[k] = v[k]; }}"
         for op, ctype in ops.items()
     ]
     at = f"threadIdx.x + {block[0]} * (threadIdx.y + {block[1]} * threadIdx.z)"
-    body = f"const int at = 3 * ({at});\n" + "\n".join(lines)
+    body = f"const int at = {count} * ({at});\n" + "\n".join(lines)
     return compiled(["reduce_ops", "block_reduce"], "char* data", body)
 
 
@@ -179,6 +185,23 @@ def test_block_reduce_needs_shared_memory_exactly_where_its_twin_says(
     scratch = block_reduce_scratch(3, axes, block)
     assert binary.stack_bytes == 0
     assert ("st.shared" in binary.ptx) == ("bar.sync" in binary.ptx) == (scratch > 0)
+
+
+@pytest.mark.few(6)
+@pytest.mark.parametrize("first", [False, True])
+@pytest.mark.parametrize("count", [3, 16])
+@pytest.mark.parametrize("axes", AXES)
+@pytest.mark.parametrize("block", BLOCKS)
+def test_known_extents_leave_the_code_that_numbers_leave(
+    block: tuple[int, int, int], axes: tuple[bool, bool, bool], count: int, first: bool
+) -> None:
+    """One way to combine is compiled, in place of all of which one is left."""
+    ops = {"ws_sum": "float"}
+    known, folded = (
+        block_reduce_kernel(block, axes, ops, extent=extent, first=first, count=count)
+        for extent in ("ws_int<{}>()", "{}")
+    )
+    assert disassemble(known.cubin) == disassemble(folded.cubin)
 
 
 @pytest.mark.parametrize("block", [(100, 1, 1), (64, 8, 1)])

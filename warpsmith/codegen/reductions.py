@@ -141,7 +141,8 @@ class ReductionText:
             "true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES
         )
         scratch = f"({kind}*){self._scratch(reduce, team)}"
-        who = ", ".join((*team.dims, *((team.place,) if team.place else ())))
+        dims = [f"ws_int<{dim}>()" if dim.isdecimal() else dim for dim in team.dims]
+        who = ", ".join((*dims, *((team.place,) if team.place else ())))
         lines = [] if own else [f"{kind} {name}[{reduce.elements}];"]
         lines += [] if own else each_lane(reduce.elements, packed)
         if reduce.lanes:

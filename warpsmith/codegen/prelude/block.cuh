@@ -47,12 +47,17 @@ __device__ __forceinline__ void ws_warp_reduce(
 //@ block_reduce: warp_reduce
 /// Sizes of the shared-memory stage, chosen so that no thread reads a long row alone:
 /// up to 8 partials each thread combines for itself (saves a barrier), up to 32 a crew of lanes
-/// combines for all, and more are halved first.
+/// combines for all, and more are halved first. Extents come as types, so that NVRTC has one of
+/// these to compile, not all: a norm's gradient took it a tenth longer.
+// A number that a function knows by its argument's type.
+template <int N> struct ws_int {
+    __device__ __forceinline__ constexpr operator int() const { return N; }
+};
 // Which bits of a lane's number count along each axis of the block. Bits above a ragged extent
 // belong to no axis.
 struct ws_lane_bits { int x, y, z; };
-__device__ __forceinline__ bool ws_power_of_two(int n) { return (n & (n - 1)) == 0; }
-__device__ __forceinline__ ws_lane_bits ws_lane_bits_of(int bx, int by, int bz) {
+__device__ __forceinline__ constexpr bool ws_power_of_two(int n) { return (n & (n - 1)) == 0; }
+__device__ __forceinline__ constexpr ws_lane_bits ws_lane_bits_of(int bx, int by, int bz) {
     if (bx % 32 == 0) return {31, 0, 0};
     if (bx > 32 || !ws_power_of_two(bx)) return {0, 0, 0};
     const int x = bx - 1;
@@ -61,6 +66,22 @@ __device__ __forceinline__ ws_lane_bits ws_lane_bits_of(int bx, int by, int bz) 
     const int xy = bx * by - 1;
     if (bz % (32 / (bx * by)) == 0) return {x, xy & ~x, 31 & ~xy};
     return {x, xy & ~x, ws_power_of_two(bz) ? (bx * by * bz - 1) & ~xy : 0};
+}
+// How N values may be combined: by lanes of a warp for all of them, or in shares; and what warps
+// have left by who gets the result alone, by every warp, or in columns of shared memory.
+struct ws_ways { bool lanes, shares, alone, warps, columns; };
+template <int N, bool RX, bool RY, bool RZ, bool First>
+__device__ __forceinline__ constexpr ws_ways ws_ways_of(int bx, int by, int bz) {
+    if (bx * by * bz == 0) return {true, true, First, true, true};  // an extent is unknown
+    const ws_lane_bits axes = ws_lane_bits_of(bx, by, bz);
+    const int lx = axes.x + 1, ly = (axes.x | axes.y) / lx + 1;
+    const int lz = (axes.x | axes.y | axes.z) / (lx * ly) + 1;
+    const int lanes = (RX ? lx : 1) * (RY ? ly : 1) * (RZ ? lz : 1);
+    const int parts = (RX ? bx / lx : 1) * (RY ? by / ly : 1) * (RZ ? bz / lz : 1);
+    const bool alone = First && lanes < 32 && parts <= 8, more = parts > 1 && !alone;
+    const bool shares = more && N % lanes == 0 && bx * by * bz % 32 == 0;
+    return {lanes > 1 && !shares, lanes > 1 && shares, parts > 1 && alone, more && lanes == 32,
+            more && lanes < 32};
 }
 // All threads of the block: a team says where a thread stands in it, and how its threads meet.
 struct ws_whole_block {
@@ -130,9 +151,10 @@ __device__ __forceinline__ int ws_warp_share(T (&values)[N], int lane_bits, int 
 // barrier between, and any other use of them needs a barrier. `Fresh`: no thread of the team reads
 // them any more, and the next call has others.
 template <class Op, int N, bool RX, bool RY, bool RZ, bool Fresh = false, bool First = false,
-          class T, class Team = ws_whole_block>
+          class T, class X, class Y, class Z, class Team = ws_whole_block>
 __device__ __forceinline__ void ws_block_reduce(
-    T (&values)[N], T* scratch, int bx, int by, int bz, Team team = {}) {
+    T (&values)[N], T* scratch, X bx, Y by, Z bz, Team team = {}) {
+    constexpr ws_ways may = ws_ways_of<N, RX, RY, RZ, First>(X(), Y(), Z());
     const int tx = team.tx(), ty = team.ty(), tz = team.tz();
     const int threads = bx * by * bz, thread = tx + bx * (ty + by * tz), lane = thread & 31;
     const ws_lane_bits axes = ws_lane_bits_of(bx, by, bz);
@@ -147,8 +169,9 @@ __device__ __forceinline__ void ws_block_reduce(
     const int parts = rx * ry * rz, alike = 1 << __popc(bits);
     const bool first_alone = First && bits != 31 && parts <= 8;
     const bool shares = N % alike == 0 && ragged == 0 && parts > 1 && !first_alone;
-    const int first = shares ? ws_warp_share<Op, N, 16>(values, bits, lane) : 0;
-    if (!shares) ws_warp_reduce<Op>(values, bits, participants, lane);
+    int first = 0;
+    if constexpr (may.shares) if (shares) first = ws_warp_share<Op, N, 16>(values, bits, lane);
+    if constexpr (may.lanes) if (!shares) ws_warp_reduce<Op>(values, bits, participants, lane);
     if (parts == 1) return;
     const int part = (RX ? tx >> sx : 0) + rx * ((RY ? ty >> sy : 0) + ry * (RZ ? tz >> sz : 0));
     const int kx = RX ? 1 : bx, ky = RY ? 1 : by, kz = RZ ? 1 : bz;
@@ -157,7 +180,7 @@ __device__ __forceinline__ void ws_block_reduce(
     const bool leads = (lane & bits) == 0;
 
     if (!Fresh) team.meet();  // a previous call may still be reading scratch
-    if (first_alone) {  // who gets the result combines all parts by itself
+    if constexpr (may.alone) if (first_alone) {  // who gets the result combines all parts
         if (leads && part > 0) ws_put(scratch, values, part * kept + key, parts * kept);
         team.meet();
         if (leads && part == 0) {
@@ -171,15 +194,17 @@ __device__ __forceinline__ void ws_block_reduce(
         }
         return;
     }
-    if (shares || leads) {
-        #pragma unroll
-        for (int n = 0; n < N; ++n) {
-            if (shares && n >= N / alike) break;
-            scratch[((first + n) * parts + part) * kept + key] = values[n];
+    if constexpr (may.warps || may.columns) {
+        if (shares || leads) {
+            #pragma unroll
+            for (int n = 0; n < N; ++n) {
+                if (shares && n >= N / alike) break;
+                scratch[((first + n) * parts + part) * kept + key] = values[n];
+            }
         }
+        team.meet();
     }
-    team.meet();
-    if (bits == 31) {  // one partial result a warp: every warp combines them again by itself
+    if constexpr (may.warps) if (bits == 31) {  // one part a warp: every warp combines them again
         int width = 1;
         while (width < parts) width *= 2;
         const int mine = lane & (width - 1);
@@ -190,44 +215,46 @@ __device__ __forceinline__ void ws_block_reduce(
         ws_warp_reduce<Op>(values, width - 1, 0xffffffffu, lane);
         return;
     }
-    int live = parts;
-    while (live > 32) {
-        const int half = (live + 1) / 2;
-        if (leads && part + half < live) {
-            #pragma unroll
-            for (int n = 0; n < N; ++n) {
-                T* stage = scratch + (n * parts + part) * kept + key;
-                *stage = Op::combine(*stage, stage[half * kept]);
+    if constexpr (may.columns) {
+        int live = parts;
+        while (live > 32) {
+            const int half = (live + 1) / 2;
+            if (leads && part + half < live) {
+                #pragma unroll
+                for (int n = 0; n < N; ++n) {
+                    T* stage = scratch + (n * parts + part) * kept + key;
+                    *stage = Op::combine(*stage, stage[half * kept]);
+                }
             }
+            team.meet();
+            live = half;
         }
-        team.meet();
-        live = half;
-    }
-    if (live * N > 8) {
-        // As many neighbouring lanes for each result as there are threads.
-        int crew = 1;
-        if (ragged == 0)
-            while (crew < 32 && crew < live && 2 * crew * kept * N <= threads) crew *= 2;
-        const int member = thread & (crew - 1);
-        for (int first = 0; first < kept * N; first += threads / crew) {
-            const int output = first + thread / crew, n = output / kept;
-            T* column = scratch + n * parts * kept + (output - n * kept);
-            T total[1] = {Op::template identity<T>()};
-            if (output < kept * N && member < live) {
-                total[0] = column[member * kept];
-                for (int p = member + crew; p < live; p += crew)
-                    total[0] = Op::combine(total[0], column[p * kept]);
+        if (live * N > 8) {
+            // As many neighbouring lanes for each result as there are threads.
+            int crew = 1;
+            if (ragged == 0)
+                while (crew < 32 && crew < live && 2 * crew * kept * N <= threads) crew *= 2;
+            const int member = thread & (crew - 1);
+            for (int first = 0; first < kept * N; first += threads / crew) {
+                const int output = first + thread / crew, n = output / kept;
+                T* column = scratch + n * parts * kept + (output - n * kept);
+                T total[1] = {Op::template identity<T>()};
+                if (output < kept * N && member < live) {
+                    total[0] = column[member * kept];
+                    for (int p = member + crew; p < live; p += crew)
+                        total[0] = Op::combine(total[0], column[p * kept]);
+                }
+                if (crew > 1) ws_warp_reduce<Op>(total, crew - 1, 0xffffffffu, lane);
+                if (output < kept * N && member == 0) *column = total[0];
             }
-            if (crew > 1) ws_warp_reduce<Op>(total, crew - 1, 0xffffffffu, lane);
-            if (output < kept * N && member == 0) *column = total[0];
+            team.meet();
+            live = 1;
         }
-        team.meet();
-        live = 1;
-    }
-    #pragma unroll
-    for (int n = 0; n < N; ++n) {
-        const T* column = scratch + n * parts * kept + key;
-        values[n] = *column;
-        for (int p = 1; p < live; ++p) values[n] = Op::combine(values[n], column[p * kept]);
+        #pragma unroll
+        for (int n = 0; n < N; ++n) {
+            const T* column = scratch + n * parts * kept + key;
+            values[n] = *column;
+            for (int p = 1; p < live; ++p) values[n] = Op::combine(values[n], column[p * kept]);
+        }
     }
 }

@@ -90,10 +90,11 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
 // `workspace` has grid_workspace_elements(...) elements; `semaphore` has one word a segment, 0
 // before the launch and 0 again after it. Each call of a kernel needs a workspace and semaphores
 // of its own. All threads of the team must call it; `splits` is the same for all.
-template <class Op, int N, bool RX, bool RY, bool RZ, class T, class Team = ws_whole_block>
+template <class Op, int N, bool RX, bool RY, bool RZ, class T, class X, class Y, class Z,
+          class Team = ws_whole_block>
 __device__ __forceinline__ bool ws_grid_reduce(
     T (&values)[N], T* workspace, unsigned* semaphore, T* scratch, int split, int splits,
-    long long place, long long segment, int bx, int by, int bz, Team team = {}) {
+    long long place, long long segment, X bx, Y by, Z bz, Team team = {}) {
     if (splits == 1) return true;
     const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, place, bx, by, bz, team);
     parts.write(values, split);
@@ -124,10 +125,11 @@ __device__ __forceinline__ void ws_grid_meet(unsigned* counter, int splits) {
         : "=r"(there) : "l"(counter), "r"(last) : "memory");
 }
 // As ws_grid_reduce, but all teams get the result.
-template <class Op, int N, bool RX, bool RY, bool RZ, class T, class Team = ws_whole_block>
+template <class Op, int N, bool RX, bool RY, bool RZ, class T, class X, class Y, class Z,
+          class Team = ws_whole_block>
 __device__ __forceinline__ void ws_grid_reduce_for_all(
     T (&values)[N], T* workspace, unsigned* semaphore, T* scratch, int split, int splits,
-    long long place, long long segment, int bx, int by, int bz, Team team = {}) {
+    long long place, long long segment, X bx, Y by, Z bz, Team team = {}) {
     if (splits == 1) return;
     const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, place, bx, by, bz, team);
     parts.write(values, split);
