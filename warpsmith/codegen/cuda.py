@@ -22,7 +22,7 @@ from warpsmith.codegen.roles import (
     register_lines,
     warps_of,
 )
-from warpsmith.codegen.shuffles import draw_lines, shuffle_lines
+from warpsmith.codegen.shuffles import draw_lines, keep_lines, shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText
 from warpsmith.codegen.vectors import has_predicate, vector_lines, where_lines
@@ -32,7 +32,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
-from warpsmith.kernel.draws import DrawByQuads
+from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import (
@@ -329,6 +329,8 @@ class _Printer:
                 self._all(shuffle_lines(statement, value, team))
             case DrawByQuads():
                 self._all(draw_lines(statement, value))
+            case KeepBits():
+                self._all(keep_lines(statement, value))
             case Comment(text=text):
                 self._line(f"// {text}")
             case _ if isinstance(statement, BY_WARPS):

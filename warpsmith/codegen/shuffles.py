@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from warpsmith.codegen.lines import block
 from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText, is_scalar
-from warpsmith.kernel.draws import DrawByQuads
+from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.shuffles import Shuffle
 from warpsmith.layouts.changes import Round
@@ -43,6 +43,12 @@ def draw_lines(draw: DrawByQuads, value: ValueText) -> list[str]:
     words = value.address(draw.words_of, draw.index)
     given = map(value, (draw.lane, draw.block, draw.seed, draw.offset))
     return [f"ws_kept_quads({', '.join((words, *given))});"]
+
+
+def keep_lines(keep: KeepBits, value: ValueText) -> list[str]:
+    """The call that compares words, and keeps the results."""
+    value.pieces.add("keep_bits")
+    return [f"ws_keep_bits({keep.bits.name}, {keep.words_of.name}, {value(keep.least)});"]
 
 
 def _at(buffer: Buffer, register: int) -> str:

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import ClassVar
 
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.effects import expression, writes
+from warpsmith.kernel.effects import expression, reads, updates, writes
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.values import dataclass
 
@@ -37,3 +37,21 @@ class DrawByQuads(Statement):
     @property
     def width(self) -> int:
         return 4
+
+
+@dataclass(frozen=True, slots=True)
+class KeepBits(Statement):
+    """Which elements are kept: of each half of some words a bit, behind those that are there, which
+    move down by as many.
+
+    Attributes:
+        bits: packed bools, whose last ones are new.
+        words_of: registers, all of which are taken.
+        least: the number from which on an element is kept.
+    """
+
+    words = "{bits} moves on by what is kept of {words_of}, from {least} on"
+
+    bits: Buffer = field(metadata=updates(count=""))
+    words_of: Buffer = field(metadata=reads(count=""))
+    least: Expr = field(metadata=expression())

@@ -10,7 +10,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreAsync
-from warpsmith.kernel.draws import DrawByQuads
+from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
@@ -40,6 +40,7 @@ from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.compare_lanes import compare_lanes
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
+from warpsmith.lower.passes.draw_ahead import draw_ahead
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.lower.passes.end_loops import end_loops
 from warpsmith.lower.passes.exchange_parts import exchange_parts
@@ -191,6 +192,7 @@ PASSES = (
         "before hoisting, which names parts of what says who draws what",
         makes=(DrawByQuads,),
     ),
+    _always(draw_ahead, "once lanes draw for each other", makes=(KeepBits,)),
     _always(multiply_divisions, "before hoisting, which names the quotients"),
     _always(hoist_indices, "every index is known, and barriers use none"),
     _always(look_up_late, "hoisting named what is looked up, and put it before all that asks"),

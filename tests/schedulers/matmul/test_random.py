@@ -14,6 +14,8 @@ from warpsmith.targets.hopper import H200
 
 P, OFFSET = 0.25, 3
 
+TURNS: dict[str, Any] = {"ping_pong": 2, "stages": 4}
+
 
 def dropped(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
     h = ops.dropout(ops.linear(x, weight), P, rng_seed=seed, rng_offset=OFFSET)[0]
@@ -93,6 +95,41 @@ def test_four_lanes_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     asked = ("ws_kept_quads(", "ws_kept_word(", "ws_kept_half(", "ws_philox_word(")
     counts = [[text.count(name) for name in asked] for text in told]
     assert counts == [[1, 0, 1, 0], [0, 1, 0, 0], [2, 0, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
+
+
+@pytest.mark.parametrize("k", [72, 328], ids=["fewer steps than draws", "more"])
+def test_groups_that_share_a_tile_draw_beside_its_products(
+    monkeypatch: pytest.MonkeyPatch, k: int
+) -> None:
+    """Four times a tile, of which each of four chunks has a bit for each element; the same ones."""
+    chosen = heuristic.choose
+    given: dict[str, Any] = {"tile": (64, 64, 64), "chunk": 16, "cluster": (1, 1), "group": 1}
+    given |= {"splits": 1, "parts": 1, "ping_pong": 0, "stream": False, "stages": 3}
+    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given))
+    x, weight, residual = values((136, k), 1), values((72, k), 2), values((136, 72), 3)
+    fused = warpsmith.fuse(dropped)
+    with knobs.scope(device="sim"):
+        result = fused(x, weight, residual, 7)
+    with knobs.scope(device="reference"):
+        ones = np.ones(residual.shape, np.float32)
+        kept = warpsmith.fuse(lambda h: ops.dropout(h, P, rng_seed=7, rng_offset=OFFSET)[1])(ones)
+    assert np.array_equal(wide(result)[~kept], wide(residual)[~kept])
+    wanted = np.where(kept, wide(x) @ wide(weight).T / (1 - P), 0) + wide(residual)
+    assert np.abs(wide(result) - wanted).max() < 2.0**-6 * np.abs(wanted).max()
+
+    def masks(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
+        return ops.dropout(dropped(x, weight, residual, seed), P, rng_seed=3, rng_offset=0)[0]
+
+    for program, drawn in ((masks, 4), (dropped, 2)):  # in a step, and where steps are fewer
+        asm = warpsmith.fuse(program).lower(x, weight, residual, 7).compile().asm
+        asked = asm["cuda"].split("__global__")[1]
+        assert asked.count("ws_keep_bits(") == asked.count("ws_kept_quads(") == drawn
+        assert "ws_kept_half(" not in asked
+    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given | TURNS))
+    turns = warpsmith.fuse(dropped).lower(x, weight, residual, 7).compile().asm["cuda"]
+    assert "ws_keep_bits" not in turns  # another group multiplies while one draws
+    order = [asked.index(name) for name in ("ws_commit_products", "ws_keep_bits", "ws_await_prod")]
+    assert order == sorted(order)
 
 
 def test_two_masks_and_one_that_is_asked_for() -> None:

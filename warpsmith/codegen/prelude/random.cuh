@@ -95,3 +95,19 @@ __device__ __forceinline__ void ws_kept_quads(
     #pragma unroll
     for (int n = 0; n < 4; ++n) words[n] = own[n];
 }
+
+//@ keep_bits: kept, bits
+// A bit for each half of some words; the bits that are there move down by as many.
+template <int N, int Count>
+__device__ __forceinline__ void ws_keep_bits(
+    ws_bits<N>& bits, const int (&words)[Count], long long least) {
+    constexpr int last = (N - 1) / 32, more = 2 * Count;
+    unsigned found = 0;
+    #pragma unroll
+    for (int i = 0; i < more; ++i)
+        found |= (unsigned)ws_kept_half(words[i / 2], i & 1, least) << i;
+    #pragma unroll
+    for (int i = 0; i < last; ++i)
+        bits.words[i] = __funnelshift_r(bits.words[i], bits.words[i + 1], more);
+    bits.words[last] = bits.words[last] >> more | found << (N - more) % 32;
+}
