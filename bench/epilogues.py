@@ -230,8 +230,8 @@ def check(program: Program, inputs: Sequence[Any], results: Any) -> None:
             raise ValueError(f"relative error {found:.3g}")
 
 
-def measure(program: Program, size: tuple[int, int, int], *, compiled: bool) -> Row:
-    """One row; PyTorch's compiler takes part where it was asked for."""
+def measure(program: Program, size: tuple[int, int, int], *, mode: str | None) -> Row:
+    """One row; PyTorch's compiler takes part in this mode, if in any."""
     import torch
 
     import warpsmith
@@ -249,8 +249,8 @@ def measure(program: Program, size: tuple[int, int, int], *, compiled: bool) -> 
             "torch": lambda: program.eager(*inputs),
             "torch plain": lambda: x @ weight.t(),
         }
-        if compiled:
-            peer = torch.compile(program.eager, dynamic=False)
+        if mode is not None:
+            peer = torch.compile(program.eager, dynamic=False, mode=mode)
             contenders["torch compile"] = lambda: peer(*inputs)
         times = do_bench_interleaved(contenders, WARMUP_MS, REP_MS)
     except Exception as failure:
@@ -267,6 +267,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the rows to this file")
     parser.add_argument("--only", nargs="*", default=[], help="names of programs")
     parser.add_argument("--no-compile", action="store_true", help="leave out torch.compile")
+    parser.add_argument(
+        "--mode", default="default", help="of torch.compile: max-autotune-no-cudagraphs"
+    )
     parser.add_argument("--seconds", type=float, default=90, help="begin no row after so many")
     asked = parser.parse_args(arguments)
     start, rows = time.monotonic(), []
@@ -275,7 +278,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         for size in SIZES:
             if time.monotonic() - start < asked.seconds:
-                rows.append(measure(program, size, compiled=not asked.no_compile))
+                mode = None if asked.no_compile else asked.mode
+                rows.append(measure(program, size, mode=mode))
                 print(line(rows[-1]), flush=True)
     if asked.json:
         found = {"gpu": gpu_name(), "rows": [dataclasses.asdict(row) for row in rows]}
