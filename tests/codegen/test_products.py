@@ -32,6 +32,7 @@ from warpsmith.kernel.products import (
     StoreMatrix,
 )
 from warpsmith.kernel.rings import ArriveByWarp, AwaitCopies, FenceProxy
+from warpsmith.kernel.traversal import walk
 from warpsmith.layouts.descriptors import packed_rows
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.sass import disassemble
@@ -78,15 +79,19 @@ def test_the_simulator_finds_what_is_wrong(name: str) -> None:
         check_product(kernel, 64, 128, 256, schedules=4)
 
 
-def fenced_before(kind: type[Statement], **fields: object) -> Kernel:
-    """A product's kernel whose only fence stands before another statement."""
-    bare = edited(product_kernel(**SMALL), without(FenceProducts))
-    return edited(bare, instead(kind, lambda s: (FenceProducts(), s), **fields))
+def fenced_before(kind: type[Statement], *, keeps: bool = False, **fields: object) -> Kernel:
+    """A product's kernel whose only fence stands before another statement; it `keeps` writes of
+    accumulators before it."""
+    kernel = product_kernel(**SMALL)
+    fence = next(s for s in walk(kernel.body) if isinstance(s, FenceProducts))
+    fence = fence if keeps else FenceProducts()
+    bare = edited(kernel, without(FenceProducts))
+    return edited(bare, instead(kind, lambda s: (fence, s), **fields))
 
 
 def test_one_fence_a_tile_is_enough() -> None:
     """Products of one shape may follow each other; only threads' accesses must be fenced."""
-    along_k = fenced_before(For, symbol="compute_i1")
+    along_k = fenced_before(For, keeps=True, symbol="compute_i1")
     check_product(along_k, 64, 128, 256, schedules=4)
 
 

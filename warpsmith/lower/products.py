@@ -7,12 +7,11 @@ from warpsmith.ir import integers
 from warpsmith.ir.atoms import tensorized_by
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
-from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
+from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView
-from warpsmith.kernel.nodes import Buffer, If, Statement
+from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.products import (
     Fragment,
     MatrixRegisters,
@@ -42,34 +41,31 @@ class Products:
         self._buffers = buffers
 
     def start(self, operation: Matmul, buffer: Buffer) -> list[Statement]:
-        """Zeros where nothing is summed, or for `mma.sync`, which adds; the first `wgmma` replaces
-        what was there.
+        """Zeros: `mma.sync` adds to them, and what the first `wgmma` replaces is there where none
+        comes. Where one is known to come there are none.
         """
         atom = tensorized_by(operation, ATOMS)
         steps = [
-            self._buffers.extent(axis)
+            integers.constant(self._buffers.extent(axis))
             for axis in operation.output.loop
             if axis.is_reduction and axis.parallel is not ParallelType.mma
         ]
-        zeros = filled(buffer, Const(0, buffer.dtype))
-        if atom is not None and not atom.is_asynchronous:
-            return [zeros]
-        count = integers.mul(*steps) if steps else integers.ONE
-        first = self._has_first(operation)
-        if first != integers.TRUE:
-            count = Apply("where", (first, count, integers.ZERO), count.dtype)
-        if integers.constant(count) is not None and integers.constant(count) != 0:
+        if (
+            atom is not None
+            and atom.is_asynchronous
+            and all(steps)
+            and not self._may_lack(operation)
+        ):
             return []
-        empty = Apply("eq", (count, integers.ZERO), DataType.Bool)
-        return [If(empty, (zeros,), uniform=True)]
+        return [filled(buffer, Const(0, buffer.dtype))]
 
-    def _has_first(self, operation: Matmul) -> Expr:
-        """Where a block of the grid has a first element to sum; true where all have."""
+    def _may_lack(self, operation: Matmul) -> bool:
+        """Whether some block of the grid may have nothing to sum."""
         threads, loops = self._buffers.threads, operation.output.loop
         grid = {axis: threads.symbols[axis.parallel] for axis in loops if axis.parallel.is_grid}
         access = self._buffers.access(operation, [grid.get(a, integers.ZERO) for a in loops])
         first = access.inside(operation.output.root[-1:], self._buffers.facts)
-        return first if set(grid.values()).intersection(first.walk()) else integers.TRUE
+        return bool(set(grid.values()).intersection(first.walk()))
 
     def emit(self, operation: Matmul, indices: list[Expr]) -> Multiply | MultiplyByWarp:
         """The one instruction that the remaining loops of a product are."""
