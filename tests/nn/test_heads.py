@@ -11,7 +11,7 @@ from tests.support.gradients import assert_right, drawn, with_gradients
 from warpsmith import knobs
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import functional, head_programs
-from warpsmith.nn.head_programs import EmbeddingForm, GateForm, TurnForm
+from warpsmith.nn.head_programs import GateForm, TurnForm
 
 torch_functional = torch.nn.functional
 TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -222,13 +222,3 @@ def test_kernels() -> None:
         )
         both = drawn((4, 24), torch.bfloat16), drawn((4, 24), torch.bfloat16, 1)
         assert_right(functional.swiglu, lambda a, b: torch_functional.silu(a) * b, *both)
-
-
-def test_orders_of_few_rows_take_few_passes() -> None:
-    """A number of rows that is known says how many bits an index has."""
-    dy, index = torch.empty(64, 8), torch.zeros(64, dtype=torch.int64)
-    few, many = (
-        len(lowered(head_programs.embedding_gradient, dy, index, EmbeddingForm(rows, -1)).kernels)
-        for rows in (2, 9)
-    )
-    assert few < many

@@ -172,9 +172,3 @@ def norm_rotary_gradient(
 def embedding(index: Any, weight: Any) -> Any:
     """Rows of the weight."""
     return ops.embedding(index, weight)
-
-
-@fuse
-def embedding_gradient(dy: Any, index: Any, form: EmbeddingForm) -> Any:
-    """For each row the sum of the gradients of its uses."""
-    return ops.embedding_backward(dy, index, form.rows, form.padding)

@@ -10,6 +10,7 @@ from torch import Tensor
 from warpsmith.nn import head_programs as programs
 from warpsmith.nn.calls import NAMES, statistic_type, wide_name
 from warpsmith.nn.doors import Program, Tensors, door
+from warpsmith.nn.embeddings import summed
 from warpsmith.nn.head_programs import EmbeddingForm, GateForm, TurnForm
 from warpsmith.nn.refusals import check_embedding, check_gate, check_turn
 
@@ -129,11 +130,7 @@ def _run_embedding(given: Tensors, form: Any) -> Tensors:
 
 
 def _embedding_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
-    index, weight = given
-    if dy.numel() == 0:
-        return None, torch.zeros_like(weight)
-    flat = dy.reshape(-1, weight.shape[1]), index.reshape(-1)
-    return None, programs.embedding_gradient(*flat, form)
+    return None, summed(dy, given[0], *form)
 
 
 _TURN = "bool interleaved, bool half, str wide, str out, str weight_type, float eps"

@@ -13,6 +13,7 @@ from warpsmith.torch_backend.attention import lay_masks_dense
 from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
+from warpsmith.torch_backend.embeddings import sum_embeddings
 from warpsmith.torch_backend.graph import compile_graph
 from warpsmith.torch_backend.joins import stack_parts
 from warpsmith.torch_backend.joint import partition
@@ -68,6 +69,7 @@ def _compiled(
     fold_constants(module)
     write_in_place(module.graph)
     sort_in_few_bits(module.graph)
+    sum_embeddings(module.graph)
     stack_parts(module.graph)
     made = compile_graph(
         module,
