@@ -11,8 +11,10 @@ from warpsmith.schedule.transforms import split_across
 THREADS = 4
 
 
-def scaled(vector: int) -> FusionDefinition:
-    """`exp(x) * weight` of rows, in vectors of memory, and of the weight from anywhere."""
+def scaled(vector: int, part: int = 0) -> FusionDefinition:
+    """`exp(x) * weight` of rows, in vectors of memory, and of the weight from anywhere; of parts of
+    rows, where a block has one after the other.
+    """
     with FusionDefinition() as fd:
         x, weight = fd.define_tensor([-1, -1], True), fd.define_tensor([-1], True)
         y = fd.ops.mul(fd.ops.exp(x), fd.ops.broadcast(weight, [True, False]))
@@ -20,8 +22,11 @@ def scaled(vector: int) -> FusionDefinition:
         loaded, shared = x.cache_after(), weight.cache_after()
         y.cache_before()
         copies = [y, loaded, shared]
-        split_across(y, 1, vector, 0)
-        y.split(1, THREADS)
+        split_across(y, 1, part or vector, 0, grain=vector)
+        if part:
+            y.split(2, vector)
+        else:
+            y.split(1, THREADS)
         y.axis(0).parallelize(ParallelType.grid_x)
         fd.sched.transform_like(y)
         y.axis(2).parallelize(ParallelType.block_x)
@@ -48,10 +53,25 @@ def test_each_element_once(rows: int, columns: int) -> None:
     assert "ws_load_anywhere<float, 4" in text_of(fd)
 
 
-@pytest.mark.parametrize(("factor", "rows"), [(0, 0), (4, 1)])
-def test_what_is_no_such_split(factor: int, rows: int) -> None:
+@pytest.mark.few(2)
+@pytest.mark.parametrize("columns", [3, 17, 37, 38, 64])
+def test_parts_that_begin_at_multiples_of_less(columns: int) -> None:
+    """Four vectors each, of which the first may begin before its row."""
+    random = np.random.default_rng(columns)
+    x = random.standard_normal((5, columns)).astype(np.float32)
+    weight = random.standard_normal(columns).astype(np.float32)
+    fd = scaled(4, THREADS * 4)
+    with knobs.scope(device="sim"):
+        (found,) = fd.manual_execute([x, weight])
+    np.testing.assert_allclose(found, np.exp(x) * weight, rtol=1e-5)
+    assert fd.verify([x, weight], schedules=2).verdict == "clean"
+    assert "ws_load_anywhere<float, 4" in text_of(fd)
+
+
+@pytest.mark.parametrize(("factor", "rows", "grain"), [(0, 0, 1), (4, 1, 4), (6, 0, 4)])
+def test_what_is_no_such_split(factor: int, rows: int, grain: int) -> None:
     with FusionDefinition() as fd:
         y = fd.ops.exp(fd.define_tensor([-1, -1], True, DataType.Half))
         fd.add_output(y)
         with pytest.raises(ScheduleError, match="WS0383"):
-            split_across(y, 1, factor, rows)
+            split_across(y, 1, factor, rows, grain=grain)

@@ -133,6 +133,10 @@ class Derivation:
             begun, integers.less(place, integers.add(self._end(group), head))
         )
 
+    def ends(self, group: Group) -> Expr:
+        """Predicate under which a group's index lies before its end, if not behind its begin."""
+        return integers.less(self.index(group), self._end(group))
+
     def place(self, group: Group) -> Expr:
         """A group's index, counted from the first piece of a row that begins anywhere."""
         head = self._head(group)
@@ -161,9 +165,10 @@ class Derivation:
         return self._before(transform, rows)
 
     def _before(self, transform: Transform, rows: Group) -> Expr:
-        whole, _, inner = self._domains.sides(transform)
+        assert isinstance(transform, Split), "only splits are by where rows begin"
+        whole, _, _ = self._domains.sides(transform)
         start = integers.mul(self.index(rows), self._domains.extent(whole))
-        return integers.mod(start, self._domains.extent(inner))
+        return integers.mod(start, transform.grain)
 
     def worth(self, group: Group) -> Expr:
         """Predicate under which there is anything to do at a group's index: it is inside, and what

@@ -151,7 +151,8 @@ class Split:
     With `rows`, an axis that counts rows of as many elements as `axis` has, which lie one behind
     the other in memory, outer iterations begin at multiples of `factor` there, and not of the row:
     `index(axis) = index(outer) * factor + index(inner) - head`, where `head` is what stands before
-    the row in the first of them, `index(rows) * extent(axis) % factor`.
+    the row in the first of them, `index(rows) * extent(axis) % grain`, and `grain` the factor, or
+    what divides it where outer iterations are to begin at multiples of less.
     """
 
     axis: IterDomain
@@ -161,6 +162,7 @@ class Split:
     inner_split: bool
     by_group: bool = False
     rows: IterDomain | None = None
+    grain: Expr = integers.ONE
 
     @property
     def results(self) -> tuple[IterDomain, ...]:
@@ -213,15 +215,16 @@ def split_by_group(axis: IterDomain, factor: Expr, outer: Expr) -> Split:
     return Split(axis, *parts, factor, True, by_group=True)
 
 
-def split_across(axis: IterDomain, factor: Expr, rows: IterDomain) -> Split:
-    """Divide what each of the `rows` has, by multiples of the factor in memory."""
-    outer = IterDomain(pieces_across(axis.extent, factor), axis.kind)
-    return Split(axis, outer, IterDomain(factor, axis.kind), factor, True, rows=rows)
+def split_across(axis: IterDomain, factor: Expr, rows: IterDomain, grain: Expr) -> Split:
+    """Divide what each of the `rows` has, by the factor, from a multiple of the grain in memory."""
+    outer = IterDomain(pieces_across(axis.extent, factor, grain), axis.kind)
+    inner = IterDomain(factor, axis.kind)
+    return Split(axis, outer, inner, factor, True, rows=rows, grain=grain)
 
 
-def pieces_across(extent: Expr, factor: Expr) -> Expr:
+def pieces_across(extent: Expr, factor: Expr, grain: Expr) -> Expr:
     """How many pieces of so many elements a row may lie in, wherever it begins."""
-    return integers.ceildiv(integers.add(extent, factor, -1), factor)
+    return integers.ceildiv(integers.add(extent, grain, -1), factor)
 
 
 def merge(outer: IterDomain, inner: IterDomain, band: int = 1) -> Merge:

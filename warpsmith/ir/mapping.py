@@ -205,7 +205,11 @@ class DomainMap:
         if chosen is not None:
             return parts_of(whole, transform.factor, self.extent(chosen[0]))
         if self.rows_of(transform) is not None:
-            return pieces_across(whole, transform.factor)
+            grain = transform.grain
+            room = integers.add(transform.factor, integers.sub(1, grain))
+            if self._fits(whole, room):
+                return integers.ONE
+            return pieces_across(whole, transform.factor, grain)
         if self._fits(whole, transform.factor):
             return integers.ONE
         return integers.ceildiv(whole, transform.factor)
@@ -321,6 +325,7 @@ class DomainMap:
                         transform.inner_split,
                         transform.by_group,
                         None if transform.rows is None else self._joined(transform.rows),
+                        transform.grain,
                     )
                 else:
                     parts = self._joined(transform.outer), self._joined(transform.inner)

@@ -123,11 +123,14 @@ class Access:
         """Predicate under which indices of `axes`, and threads, lie inside their extents."""
         return integers.conjunction(self.inside(axes, facts), self.thread_bounds())
 
-    def inside(self, axes: tuple[IterDomain, ...], facts: Facts) -> Expr:
-        """Predicate under which the indices of `axes` lie inside their extents."""
+    def inside(self, axes: tuple[IterDomain, ...], facts: Facts, *, begins: bool = True) -> Expr:
+        """Predicate under which the indices of `axes` lie inside their extents; without `begins`,
+        those of rows that begin anywhere may lie before a row.
+        """
+        inside = self._derivation.inside if begins else self._derivation.ends
         return integers.conjunction(
             *(
-                integers.of_whole(self._derivation.inside(group), facts)
+                integers.of_whole(inside(group), facts)
                 for axis in axes
                 for group in self.inexact(axis, facts)
             )

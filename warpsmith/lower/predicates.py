@@ -139,11 +139,13 @@ class Predicates:
         return [made] if here == integers.TRUE else [If(here, (made,))]
 
     def of_tile(self, access: Access) -> Expr:
-        """Where a copy that one thread of each block asks for lies inside its tensor, once."""
-        output = access.output
-        conditions = [access.inside(output.root, self._buffers.facts)]
+        """Where a copy that one thread of each block asks for lies inside its tensor, once. Whole
+        chunks bring what stands before a row, too.
+        """
+        output, facts = access.output, self._buffers.facts
+        conditions = [access.inside(output.root, facts, begins=not output.chunks)]
         if output.root is not output.logical:
-            conditions.append(access.inside(output.logical, self._buffers.facts))
+            conditions.append(access.inside(output.logical, facts))
         if output in self._buffers.outputs:
             threads = {self._buffers.threads.symbols[k] for k in self._block_types()}
             conditions += [c for c in self._once(access) if not threads & set(c.walk())]

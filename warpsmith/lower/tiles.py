@@ -23,6 +23,7 @@ from warpsmith.lower.access import Access, MemoryDim
 from warpsmith.lower.boxes import Box, extent_of, without
 from warpsmith.lower.buffers import Buffers, constant_of
 from warpsmith.lower.feasible import feasible
+from warpsmith.lower.layouts import row_of
 from warpsmith.lower.pipelines.multicast import sharing
 from warpsmith.lower.predicates import Predicates
 from warpsmith.targets.atoms import WGMMA
@@ -135,7 +136,9 @@ class TileCopies:
             reason = "only loads by bulk into a circular buffer can"
         elif False in memory.contiguity:
             reason = f"{memory.name} is not contiguous"
-        elif any(a.parallel is not ParallelType.tma for a in self._buffers.layouts[output]):
+        elif not output.in_lines and any(
+            a.parallel is not ParallelType.tma for a in self._buffers.layouts[output]
+        ):
             reason = "its stages hold several tiles, of which each would begin elsewhere"
         if reason:
             raise ScheduleError(
@@ -161,6 +164,8 @@ class TileCopies:
         self._buffers.made.needs[output.name] = TileNeeds(output.name, memory.name, (), row)
         whole = integers.ceildiv(integers.add(within, copy.inside), chunk)
         (held,) = (each.elements for each in self._buffers.pipeline(output).contents)
+        if output.in_lines:
+            held = integers.constant(row_of(output, self._buffers.extent(output.loop[-1]))) or held
         return replace(
             copy,
             index=integers.add(copy.index, integers.sub(head, within)),

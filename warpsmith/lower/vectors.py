@@ -118,7 +118,7 @@ def _congruent(expr: Expr, width: int) -> Expr:
     terms = []
     for monomial, coefficient in polynomial(expr).items():
         factors = [
-            f.args[0]
+            _congruent(f.args[0], width)
             if isinstance(f, Apply) and f.op == "mod" and integers.divides(width, f.args[1])
             else f
             for f in monomial

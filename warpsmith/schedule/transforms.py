@@ -101,9 +101,11 @@ def split_by_group(tensor: TensorView, axis: int, factor: int) -> TensorView:
     return tensor
 
 
-def split_across(tensor: TensorView, axis: int, factor: int, rows: int) -> TensorView:
+def split_across(
+    tensor: TensorView, axis: int, factor: int, rows: int, *, grain: int | None = None
+) -> TensorView:
     """Divide what rows have of a contiguous tensor in pieces that begin at multiples of a factor in
-    memory, wherever rows begin.
+    memory, or of a `grain` that divides it, wherever rows begin.
 
     The first piece and the last may have elements of the rows before and behind: vector loads bring
     these, too, and nobody uses them; stores leave them out.
@@ -116,14 +118,17 @@ def split_across(tensor: TensorView, axis: int, factor: int, rows: int) -> Tenso
     position, place = axis_position(tensor, axis), axis_position(tensor, rows)
     _check_schedulable(tensor, position)
     whole, counted = tensor.loop[position], tensor.loop[place]
-    if factor < 1 or place == position or whole.parallel is not ParallelType.serial:
+    uneven = factor < 1 or factor % (grain or factor)
+    if uneven or place == position or whole.parallel is not ParallelType.serial:
         raise ScheduleError(
             f"{whole!r} of {tensor.name} is split by {factor} where the rows {counted!r} begin",
             code="WS0383",
-            remedy="split a serial axis by a factor of 1 or more, and name another one of rows",
+            remedy="split a serial axis by a factor of 1 or more, which the grain divides, and "
+            "name another one of rows",
         )
     for each in _together(tensor):
-        made = domains.split_across(each.loop[position], integers.index(factor), each.loop[place])
+        sizes = integers.index(factor), integers.index(grain or factor)
+        made = domains.split_across(each.loop[position], sizes[0], each.loop[place], sizes[1])
         each.transforms.append(made)
         each.loop[position : position + 1] = [made.outer, made.inner]
     return tensor
