@@ -54,13 +54,17 @@ def divide_rows(
     cluster: int,
     *,
     uneven: bool = False,
+    divided: bool = False,
 ) -> None:
     """The rows of a turn, of which one copy moves what a block has of each: `whole` elements, or
-    `uneven`, fewer of them in the last block of a cluster.
+    `uneven`, fewer of them in the last block of a cluster; or what the reference is already
+    `divided` in.
     """
     for tile in tiles:
         transform_like(reference, [tile])
-        _as_one_copy(fusion, tile, whole, cluster, uneven=uneven)
+        if not divided:
+            _divide(fusion, tile, whole, cluster, uneven=uneven)
+        _bind(tile, cluster)
         parallelize(tile, 0, ParallelType.grid_x)
 
 
@@ -78,12 +82,20 @@ def divide_weights(
     """
     for tile in tiles:
         merge_all(tile, 0, len(tile.loop))
-        _as_one_copy(fusion, tile, whole, cluster, uneven=uneven)
+        _divide(fusion, tile, whole, cluster, uneven=uneven)
+        _bind(tile, cluster)
         if specialize:
             set_role(tile, LOAD)
 
 
-def _as_one_copy(
+def _bind(tile: TensorView, cluster: int) -> None:
+    """Let one copy of each block move what the last loop walks."""
+    if cluster > 1:
+        parallelize(tile, -2, ParallelType.cluster_x)
+    parallelize(tile, -1, ParallelType.tma)
+
+
+def _divide(
     fusion: Fusion, tile: TensorView, whole: int, cluster: int = 1, *, uneven: bool = False
 ) -> None:
     extent = map_of(fusion).extent_of(tile.loop[-1])
@@ -93,8 +105,6 @@ def _as_one_copy(
     split(tile, -1, cluster * whole)
     if cluster > 1:
         split(tile, -1, whole)
-        parallelize(tile, -2, ParallelType.cluster_x)
-    parallelize(tile, -1, ParallelType.tma)
 
 
 def fill_ahead(

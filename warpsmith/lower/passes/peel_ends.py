@@ -45,13 +45,15 @@ def peel_ends(kernel: Kernel) -> Kernel:
 
 def _peeled(loop: For, sizes: Mapping[Expr, Expr]) -> Iterable[Statement]:
     passes = integers.constant(loop.extent)
-    if passes is None or passes < 2 or not loop.unroll or loop.pipelines:
+    if passes is None or not loop.unroll or loop.pipelines:
         return (loop,)
     inside = [s for s in walk(loop.body) if isinstance(s, If)]
     conditions = [c for s in inside for c in integers.conjuncts(s.condition)]
     begins = [c for c in dict.fromkeys(conditions) if is_begin(c)]
     if any(s.collective for s in walk(loop.body)) or not begins:
         return (loop,)
+    if passes == 1:
+        return (_part(loop, 0, 1, "", sizes),)
     if not all(_holds(c, loop.symbol, 1, passes - 1, sizes) for c in begins):
         return (loop,)
     ends = [c for c in dict.fromkeys(conditions) if is_end(c)]

@@ -15,6 +15,11 @@ LEAST_BYTES, LEAST_PIECE = 1024, 256
 MOST_BYTES = 4
 """Of an element of such rows: an access of longer ones is hardly narrower than a vector."""
 
+TURN_BYTES, LEAST_TURN_BYTES = 8, 10240
+"""Of an access, and of a row, where blocks go round rows: with 16 bytes kernels have more registers
+and take up to 14 % longer, and of shorter rows single elements are as fast
+(docs/lessons/odd_rows.md)."""
+
 SHIFTED = (2, 4)
 """Bytes of elements that go in whole registers, or two in one."""
 
@@ -25,6 +30,18 @@ def vector_across(rows: Rows, problem: Problem) -> int:
     """
     widest = rows.run.vector(problem, cut_short=True)
     return min(widest, VECTOR_BYTES // max(rows.sizes, default=VECTOR_BYTES))
+
+
+def vector_in_turns(rows: Rows, problem: Problem) -> int:
+    """Elements of such a vector where blocks go round rows; 0 where others are as good, or rows
+    have none: short ones, those that two elements divide, those of several dimensions, and
+    elements of more than 2 bytes.
+    """
+    vector = TURN_BYTES // max(rows.sizes, default=TURN_BYTES)
+    long = rows.length(problem) * min(rows.sizes, default=0) >= LEAST_TURN_BYTES
+    single = rows.run.vector(problem) == 1 and vector > TURN_BYTES // MOST_BYTES
+    fits = long and single and len(rows.row) == 1 and not unfit_across(rows, problem)
+    return vector if fits else 0
 
 
 def unfit_across(rows: Rows, problem: Problem) -> str:
@@ -65,11 +82,12 @@ def unfit_across(rows: Rows, problem: Problem) -> str:
 
 def vectorized_across(rows: Rows, problem: Problem) -> tuple[str, ...]:
     """Names of the tensors whose accesses are such vectors, and of what all rows share that is read
-    in vectors from anywhere.
+    in vectors from anywhere. A block's sums of columns lie one behind the other as rows do.
     """
     walkers = {cached.name for cached in rows.run.walkers}
     shared = (c for c in rows.weights if c.name in walkers and _shifts(c, problem))
-    return tuple(cached.name for cached in (*rows.full, *shared))
+    sums = (c for c in rows.caches if c.register in rows.columns)
+    return tuple(cached.name for cached in (*rows.full, *shared, *sums))
 
 
 def _shifts(cached: Cached, problem: Problem) -> bool:

@@ -12,7 +12,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.rings import circular_buffer
-from warpsmith.schedule.transforms import parallelize, reorder, split
+from warpsmith.schedule.transforms import parallelize, reorder, split, split_across
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all, order_loops
 from warpsmith.schedulers.layout import in_lines
@@ -68,7 +68,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     domains = map_of(fusion)  # sizes of one dimension go by the name of the first load's
     rows = Rows(fusion, domains, caches)
     results = {t for column in columns for t in fusion.consumers(column)}
-    fusion.divisors |= {(rows.run.extent, params.vector)}
+    if not params.across:
+        fusion.divisors |= {(rows.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
     first, *others = rows.sums
     keeps = [axis for axis in columns[0].root if axis.is_reduction] if columns else rows.kept
@@ -80,7 +81,15 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     for tile in brought:
         size, whole = tile.dtype.size, params.uneven or elements
         tile.in_lines = in_lines(elements, whole, size, chunks=params.chunks)
-    divide_rows(fusion, brought, first, elements, params.cluster, uneven=params.uneven > 0)
+    divide_rows(
+        fusion,
+        brought,
+        first,
+        elements,
+        params.cluster,
+        uneven=params.uneven > 0,
+        divided=params.across,
+    )
     divide_weights(fusion, kept, elements, specialize=True)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
     for column in columns:
@@ -193,8 +202,24 @@ def _divide_rows(fusion: Fusion, tensor: TensorView, rows: Rows, params: RowPara
         fusion.divisors |= {(blocks, params.block_y)}
     split(tensor, 0, blocks)
     reorder(tensor, {0: 1, 1: 0})
+    if params.across:
+        _divide_across(fusion, tensor, params)
     if rows.columns:
         _divide_turns(tensor, params)
+
+
+def _divide_across(fusion: Fusion, tensor: TensorView, params: RowParams) -> None:
+    """From a row in the last loop to `[one, cluster, part]`, or to `[one, part]` of one block:
+    parts begin at multiples of a vector in memory, which is the same one for all rows of a block.
+    """
+    known = {(map_of(fusion).extent_of(tensor.loop[-1]), params.uneven)}
+    fusion.limits |= known
+    fusion.divisors |= {*known, (blocks_of(fusion), params.vector)}
+    fusion.least |= known
+    split_across(tensor, -1, params.row, GRID, grain=params.vector)
+    if params.cluster > 1:
+        fusion.limits |= {(map_of(fusion).extent_of(tensor.loop[-2]), params.cluster)}
+        split(tensor, -2, params.cluster)
 
 
 def _divide_turns(tensor: TensorView, params: RowParams) -> None:
@@ -227,6 +252,8 @@ def _divide_columns(
     tensor.loop = [a for a in tensor.loop if not a.is_broadcast]
     _arrange(tensor, [domains.group(each), domains.group(turns), *run], domains)
     _merge_run(tensor, rows)
+    if params.across:
+        _divide_across(fusion, tensor, params)
     _divide_turns(tensor, params)
     _divide_row(fusion, tensor, SIDE + 1 + _several(params), rows, params)
 
@@ -261,6 +288,12 @@ def _divide_row(
     Beside sums of columns, threads that have not exactly what a block has of it divide that part,
     as copies do.
     """
+    if params.across:
+        if params.cluster > 1:
+            reorder(tensor, {start: start + 1, start + 1: start})
+        split(tensor, -1, params.vector)
+        split(tensor, -2, params.block_x)
+        return
     if params.row and rows.columns:
         whole = params.cluster * params.row
         extent = map_of(fusion).extent_of(tensor.loop[start])

@@ -77,6 +77,10 @@ ACROSS_LOSS, ACROSS_CLUSTER_LOSS, ACROSS_ALONE_LOSS = 0.04, 0.08, 0.12
 """More of the time there, and in clusters and where a multiprocessor has one block. These five were
 fitted to 640 timings at odd lengths on an H200 (docs/lessons/odd_rows.md)."""
 
+TURN_ENDS_INSTRUCTIONS, ACROSS_TURNS_LOSS = 1.0, 0.03
+"""The same of elements, and of the time, beside sums of columns (timings of 26 odd lengths on an
+H200, 2026-11-26)."""
+
 TURN_INSTRUCTIONS = 187.0
 SUM_INSTRUCTIONS = 34.7
 """Of a warp in each turn of a block that goes round, and for each sum of a row."""
@@ -261,7 +265,8 @@ def _instructions(work: Work, params: RowParams, held: float, target: Target) ->
     if params.across:
         ends = params.unroll if work.in_pieces else min(ENDS_PASSES, params.unroll)
         passes = ends * params.rows_per_thread
-        each += ENDS_INSTRUCTIONS * passes * params.vector * (work.sums + 1)
+        at_end = TURN_ENDS_INSTRUCTIONS if work.summed else ENDS_INSTRUCTIONS
+        each += at_end * passes * params.vector * (work.sums + 1)
         done += SHIFTS_INSTRUCTIONS * work.weights
     return uneven * (warps * each + held * params.at_once * part / WARP * done)
 
@@ -277,7 +282,9 @@ def _loss(work: Work, params: RowParams, ring: float) -> float:
     loss += ALONE_LOSS if alone else 0.0
     loss += PIECES_LOSS if work.in_pieces else 0.0
     loss += BY_THREADS_LOSS if params.by_threads else 0.0
-    if params.across:
+    if params.across and work.summed:
+        loss += ACROSS_TURNS_LOSS
+    elif params.across:
         loss += ACROSS_LOSS + (ACROSS_CLUSTER_LOSS if params.cluster > 1 else 0.0)
         loss += ACROSS_ALONE_LOSS if alone else 0.0
     loss += DEEP_LOSS * max(0.0, params.row_elements / MANY_ELEMENTS - 1)

@@ -42,7 +42,8 @@ class RowParams(Params):
         chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
             the 16-byte chunks that a row lies in.
         across: accesses begin at multiples of a vector in memory, wherever rows begin; the first
-            and the last of a row may have elements of other rows.
+            and the last of a row may have elements of other rows. Where blocks go round rows, `row`
+            has room for these, and `uneven` is all of a row.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where stages alone say when.
         streaming: loads of rows leave no copy in L1.

@@ -120,6 +120,8 @@ def blocks(rows: Rows, params: RowParams, problem: Problem) -> int:
     if rows.columns:
         count *= max(1, -(-kept // (count * params.block_y * MOST_ADDED)))
         count *= params.block_y if params.apart else 1
+        if params.across:  # rows of a block begin equally far behind a vector then
+            count = max(1, count // params.vector) * params.vector
     return count
 
 

@@ -10,6 +10,7 @@ from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.layout import stage_bytes, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.across import vector_in_turns, vectorized_across
 from warpsmith.schedulers.rows.by_threads import spread
 from warpsmith.schedulers.rows.needs import (
     MOST_ELEMENTS,
@@ -59,9 +60,12 @@ each of a multiprocessor's four schedulers."""
 
 
 class Way(Enum):
-    """How rows come to a ring: by the TMA unit, exactly or in whole chunks, or by threads."""
+    """How rows come to a ring: by the TMA unit, exactly or in whole chunks, of which threads read
+    vectors across the begins and ends of rows or what divides these, or by threads.
+    """
 
     WHOLE = auto()
+    ACROSS = auto()
     CHUNKS = auto()
     BY_THREADS = auto()
 
@@ -124,6 +128,13 @@ def _vector_of_copies(rows: Rows, problem: Problem) -> int:
     return vector if all(vector * size in COPY_BYTES for size in sizes) else 0
 
 
+def _vector_of(rows: Rows, problem: Problem, way: Way) -> int:
+    """Adjacent elements of an access to rows that come so; 0 where they cannot."""
+    if way is Way.ACROSS:
+        return vector_in_turns(rows, problem)
+    return _vector_of_copies(rows, problem) if way is Way.BY_THREADS else rows.run.vector(problem)
+
+
 def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ...]:
     """Stages of so many bytes that a block's ring may have; none if not even two."""
     room = (limits.block_shared // blocks - SHARED_FIXED - sums) // stage
@@ -172,8 +183,10 @@ def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
         return (Way.WHOLE,)
     if problem.rings == "never":
         return ()
-    chunks = not unfit(rows, problem, _least_bytes(problem))
-    return (Way.CHUNKS, Way.BY_THREADS) if chunks else (Way.BY_THREADS,)
+    if unfit(rows, problem, _least_bytes(problem)):
+        return (Way.BY_THREADS,)
+    across = (Way.ACROSS,) if vector_in_turns(rows, problem) else ()
+    return (*across, Way.CHUNKS, Way.BY_THREADS)
 
 
 def _covering(length: int, vector: int, spare: float, limits: Limits) -> Iterator[tuple[int, int]]:
@@ -197,16 +210,23 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
     begin anywhere in their stage, which has one.
     """
     by_threads, limits = way is Way.BY_THREADS, problem.target.family.limits
-    vector = _vector_of_copies(rows, problem) if by_threads else rows.run.vector(problem)
-    length = part_of(rows, problem, cluster)
-    uneven = whole if length * cluster != (whole := rows.length(problem)) else 0
-    if not vector or length % vector or (uneven and by_threads):
+    across, chunks = way is Way.ACROSS, way in (Way.ACROSS, Way.CHUNKS)
+    vector = _vector_of(rows, problem, way)
+    if not vector:
         return []
-    spare_share = SKIPPED_SPARE if way is Way.WHOLE else SPARE
+    whole, length = rows.length(problem), part_of(rows, problem, cluster)
+    if across:
+        length = -(-(whole + vector - 1) // (cluster * vector)) * vector
+    uneven = whole if across or length * cluster != whole else 0
+    if length % vector or (uneven and by_threads):
+        return []
+    spare_share = SKIPPED_SPARE if way in (Way.WHOLE, Way.ACROSS) else SPARE
     shapes = list(_covering(length, vector, spare_share, limits))
     vectorized = rows.run.vectorized(problem, vector)
-    most_kept = MOST_KEPT if way is Way.WHOLE else 1
-    stage = stage_bytes(rows.loads, length, rows.length(problem), chunks=way is Way.CHUNKS)
+    if across:
+        vectorized = vectorized_across(rows, problem)
+    most_kept = MOST_KEPT if way in (Way.WHOLE, Way.ACROSS) else 1
+    stage = stage_bytes(rows.loads, length, whole, chunks=chunks)
     for choice in rows.residents:
         found: list[RowParams] = []
         one = choice.bytes_per_element(vector)
@@ -224,6 +244,7 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
                 if row.registers > registers_of(blocks * threads, limits):
                     break
                 sums = shared_sums(rows, covered, side)
+                exact = covered == length and not uneven
                 held = (rows.loaded * covered if by_threads else stage) * side * kept
                 found += (
                     RowParams(
@@ -232,7 +253,7 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
                         block_x=block_x,
                         block_y=side,
                         blocks_per_sm=blocks,
-                        exact=covered == length and not uneven,
+                        exact=exact,
                         reload_weights=choice.reload_weights,
                         again=choice.again,
                         vectorized=vectorized,
@@ -240,10 +261,11 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
                         rows_per_thread=kept,
                         cluster=cluster,
                         full=full_passes(length // vector, block_x, unroll) if by_threads else 0,
-                        row=0 if by_threads or (covered == length and not uneven) else length,
+                        row=0 if by_threads or exact else length,
                         uneven=uneven,
                         by_threads=by_threads,
-                        chunks=way is Way.CHUNKS,
+                        chunks=chunks,
+                        across=across,
                     )
                     for stages in _stages(held, blocks, sums, limits)
                 )
