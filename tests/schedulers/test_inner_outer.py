@@ -11,7 +11,9 @@ from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
 from warpsmith.runtime import arrays
+from warpsmith.schedulers.rows import turns
 from warpsmith.schedulers.rows.columns import refusal
+from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.strategy import MOST_ADDED
 
 FLOAT = DataType.Float
@@ -412,3 +414,25 @@ def test_sums_of_so_many_rows_are_as_exact_as_pairwise_ones() -> None:
     total = sum(parts[thread::16].sum(0) for thread in range(16))
     error = np.linalg.norm(total - exact) / np.linalg.norm(exact)
     assert error < 7e-7
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("columns", [6096, 4696])
+def test_several_rows_of_two_sums_do_not_spill(
+    monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """The shape that has least room of them: two rows side by side had spilled 224 bytes."""
+    every = turns.candidates
+
+    def missing(params: RowParams) -> float:
+        threads = params.block_x * params.block_y * params.blocks_per_sm
+        kept = params.unroll * params.vector * (4 * params.rows_per_thread + 10) / 4
+        return kept + 2 * params.vector - min(255, 65536 // threads)
+
+    def candidates(*given: Any) -> list[RowParams]:
+        return [max((p for p in every(*given) if p.at_once > 1), key=missing)]
+
+    monkeypatch.setattr(turns, "candidates", candidates)
+    inputs = Case((8, columns), "bfloat16").inputs(layer_norm_backward)
+    made = warpsmith.fuse(layer_norm_backward, warp_specialize=False).lower(*inputs).compile()
+    assert made.kernels[0].n_spills == 0

@@ -240,8 +240,9 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
                 continue  # ptxas keeps both rows through the exchange of several sums, and spills
             size = one + (kept - 1) * rows.loaded
             row = Needs(vector, unroll, size + rows.summed, choice.passing, limits)
+            tight = max(side, kept) > 1 and len(rows.sums) > 1
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
-                if row.registers > registers_of(blocks * threads, limits):
+                if row.registers > registers_of(blocks * threads, limits, tight=tight):
                     break
                 sums = shared_sums(rows, covered, side)
                 exact = covered == length and not uneven
