@@ -85,6 +85,13 @@ TURN_INSTRUCTIONS = 187.0
 SUM_INSTRUCTIONS = 34.7
 """Of a warp in each turn of a block that goes round, and for each sum of a row."""
 
+SUMS_BYTES = 100_000_000
+SUMS_OPERATION_US, SUMS_TURN_INSTRUCTIONS, LONE_LOSS = 0.0007, 330.0, 0.02
+"""OPERATION_US and TURN_INSTRUCTIONS of so many bytes of rows of several sums, beside those of
+columns: few threads with many elements are better there; and more of the time, for MANY_ELEMENTS
+beyond the first, of a row that is alone on a multiprocessor. Of 41 LayerNorms backward in 2 to 11
+shapes the choice lost 2.9 %, and loses 1.6 (H200, 2026-11-26, docs/lessons/norms_backward.md)."""
+
 SHARPNESS = 4.28
 """Of the maximum of what limits a multiprocessor."""
 
@@ -220,6 +227,12 @@ def _in_turns(work: Work, params: RowParams) -> bool:
     return work.summed > 0 or params.ring > 0
 
 
+def _of_sums(work: Work) -> bool:
+    """Whether many rows have several sums, beside those of columns."""
+    moved = work.rows * work.length * (work.loaded + work.stored)
+    return work.summed > 0 and work.sums > 1 and moved >= SUMS_BYTES
+
+
 def _memory(work: Work, target: Target, in_turns: bool) -> float:
     """Microseconds that rows take on their ways from and to memory."""
     share = TURNS_SHARE if in_turns else MEMORY_SHARE
@@ -234,7 +247,8 @@ def _turn(work: Work, params: RowParams) -> float:
     meeting += CLUSTER_US if params.cluster > 1 else 0.0
     alone = params.ring > 0 and not (params.warp_specialize or params.by_threads)
     copies = params.at_once * work.loaded / work.item if alone else 0.0
-    computed = params.row_elements * OPERATION_US * work.operations
+    each = SUMS_OPERATION_US if _of_sums(work) else OPERATION_US
+    computed = params.row_elements * each * work.operations
     return COPY_US * copies + (work.stages - 1) * meeting + computed
 
 
@@ -258,7 +272,8 @@ def _instructions(work: Work, params: RowParams, held: float, target: Target) ->
     inputs = work.loaded / work.item * (work.stages if params.reread else 1)
     accesses = params.rows_per_thread * params.unroll * (inputs + work.stored / work.item)
     each = SUM_INSTRUCTIONS * work.sums * params.rows_per_thread
-    each += TURN_INSTRUCTIONS if _in_turns(work, params) else 0.0
+    turn = SUMS_TURN_INSTRUCTIONS if _of_sums(work) else TURN_INSTRUCTIONS
+    each += turn if _in_turns(work, params) else 0.0
     each += MASKED_INSTRUCTIONS * accesses if not params.exact else 0.0
     part = min(params.block_x * params.unroll * params.vector, work.length / params.cluster)
     done = INSTRUCTIONS * work.operations + COSTLY_INSTRUCTIONS * work.costly
@@ -287,7 +302,9 @@ def _loss(work: Work, params: RowParams, ring: float) -> float:
     elif params.across:
         loss += ACROSS_LOSS + (ACROSS_CLUSTER_LOSS if params.cluster > 1 else 0.0)
         loss += ACROSS_ALONE_LOSS if alone else 0.0
-    loss += DEEP_LOSS * max(0.0, params.row_elements / MANY_ELEMENTS - 1)
+    deep = max(0.0, params.row_elements / MANY_ELEMENTS - 1)
+    lone = _of_sums(work) and params.blocks_per_sm * params.at_once == 1
+    loss += (DEEP_LOSS + (LONE_LOSS if lone else 0.0)) * deep
     loss += CROWD_LOSS * max(0.0, ring / ENOUGH_BYTES - 1) if work.evict_last else 0.0
     access = params.vector * work.item
     if access >= VECTOR_BYTES or (params.ring and not params.chunks):
