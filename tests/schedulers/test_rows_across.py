@@ -15,7 +15,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.nodes import CopyVector
+from warpsmith.kernel.nodes import CopyVector, If
 from warpsmith.kernel.traversal import walk
 from warpsmith.schedulers.rows import once
 
@@ -137,6 +137,18 @@ def test_passes_between_the_first_and_the_last_ask_nothing() -> None:
     middle = text.split("m = 0; ", 1)[1].split("#pragma unroll\n  for", 1)[0]
     assert "max::combine" in middle
     assert "if (" not in middle
+
+
+def test_lanes_compare_with_numbers_and_weights_ask_nothing() -> None:
+    def program(x: Any, weight: Any) -> Any:
+        return softmax(ops.cast(x, DataType.Float) * ops.cast(weight, DataType.Float))
+
+    made = held(program, normal(3, 2327), normal(2327))
+    asked = [s for s in walk(made.kernels[0].kernel.body) if isinstance(s, If)]
+    inside = [s for each in asked for s in each.body if isinstance(s, CopyVector)]
+    assert all(copy.anywhere == integers.ZERO for copy in inside)
+    lanes = {c for s in asked for c in integers.conjuncts(s.condition) if "i1" in repr(c)}
+    assert {repr(condition.args[1]) for condition in lanes} == {"add(i1, 1)", "mul(i1, -1)"}
 
 
 @pytest.mark.parametrize("side", ["begin", "end"])

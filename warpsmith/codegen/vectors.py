@@ -67,14 +67,10 @@ def where_lines(copy: CopyVector, there: str, value: ValueText, *, early: bool) 
         value.pieces |= {"vector", "vector_shared_where"}
         place = f"{source} + {value.operand(copy.source_index)}"
         load = f"ws_load_shared_where(v, {there}, {place});"
-    elif copy.anywhere == integers.ZERO:
+    else:
         value.pieces |= {"vector", "vector_where"}
         place = f"{source} + {value.operand(copy.source_index)}"
         load = f"ws_load_where<{hint}>(v, {there}, {place});"
-    else:
-        value.pieces |= {"vector", "vector_anywhere_where"}
-        start, count = value(copy.source_index), value(copy.anywhere)
-        load = f"ws_load_anywhere_where<{hint}>(v, {there}, {source}, {start}, {count});"
     lines = [
         f"{vector} v;",
         *each_lane(copy.width, f"v[k] = {target};"),

@@ -176,7 +176,8 @@ class VectorCopies:
         starts = _at(begun, lane, 0)
         rest = [c for c in at_zero if c != starts]
         if vector.target.memory is not MemoryType.global_:
-            return [If(integers.conjunction(*rest), (vector,))]
+            inside = vector.anywhere != integers.ZERO  # whatever is asked for
+            return [vector if inside else If(integers.conjunction(*rest), (vector,))]
         (end,) = (c for c in at if lane in c.walk() and c != begun)
         assert isinstance(end, Apply)
         ends = _at(end, lane, vector.width - 1)

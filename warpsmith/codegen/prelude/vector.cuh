@@ -124,15 +124,3 @@ __device__ __forceinline__ void ws_load_shared_where(ws_vec<T, N>& to, bool ther
             words[i], there, (unsigned)__cvta_generic_to_shared((const char*)from + i * step));
     to = vector;
 }
-//@ vector_anywhere_where: vector_anywhere
-template <int Hint, class T, int N, class I>
-__device__ __forceinline__ void ws_load_anywhere_where(
-    ws_vec<T, N>& to, bool there, const T* from, I place, I count) {
-    constexpr int words = N * sizeof(T) / 4;
-    union { ws_vec<T, N> vector; unsigned word[words]; } old, found;
-    old.vector = to;
-    found.vector = ws_load_anywhere<T, N, Hint>(from, place, count);
-    #pragma unroll
-    for (int k = 0; k < words; ++k) old.word[k] = there ? found.word[k] : old.word[k];
-    to = old.vector;
-}

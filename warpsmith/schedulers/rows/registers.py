@@ -113,7 +113,7 @@ class Part:
     @property
     def of_many(self) -> bool:
         """Whether it has whole vectors of MANY elements."""
-        return self.vector >= MANY and not (self.across or self.in_pieces)
+        return self.vector >= MANY and not self.in_pieces
 
     @property
     def widens(self) -> bool:
