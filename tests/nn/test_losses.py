@@ -11,6 +11,7 @@ from tests.support.gradients import assert_right, drawn, with_gradients
 from warpsmith import knobs, nn
 from warpsmith.errors import ArgumentError, WarpsmithError
 from warpsmith.nn import functional
+from warpsmith.nn.loss_programs import LossForm, cross_entropy
 
 theirs = torch.nn.functional.cross_entropy
 
@@ -184,6 +185,14 @@ def test_kernels(dtype: torch.dtype, columns: int) -> None:
     exact.backward()
     torch.testing.assert_close(loss.double(), exact.detach(), rtol=8e-3, atol=1e-5)
     torch.testing.assert_close(dx.double(), leaf.grad, rtol=8e-3, atol=1e-6)
+
+
+def test_what_rows_are_counted_by_is_no_kernel_of_its_own() -> None:
+    """One for each row's largest logit and sum, and one for the losses and what they are over."""
+    x, target = torch.empty(64, 2048, dtype=torch.bfloat16), torch.zeros(64, dtype=torch.int64)
+    with knobs.scope(device="sim", target="h200"):
+        made = cross_entropy.lower(x, target, None, LossForm("mean", -100, 0.0, 0.0, "bfloat16"))
+        assert len(made.compile().kernels) == 2
 
 
 def test_module_has_torchs_arguments() -> None:

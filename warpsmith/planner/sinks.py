@@ -49,12 +49,18 @@ def merge_sinks(
     A sink may join a group if nothing that it reads is made by that group or a later one, but for
     what is `written` whatever the cuts are, and if they have a tensor in common, or tensors that
     the program says are walked together: nothing else tells a kernel that dimensions are the same.
+    Groups that a sink has something in common with become one by the same rules.
     """
     graph = segments.graph
     together = {t.number: group[0].number for group in graph.fusion.together for t in group}
     groups: list[list[int]] = []
     home: dict[int, int] = {}
+    behind: list[int] = []  # of each group, the last one that it reads something of
     having: dict[int, list[int]] = {}
+
+    def fits(joined: list[int]) -> bool:
+        return segments.go_together(joined, cuts) and segments.of(joined, cuts).can_be_scheduled
+
     for sink in sinks:
         positions = graph.slice([sink], cuts)
         needed = graph.reads(positions)
@@ -65,17 +71,28 @@ def merge_sinks(
         late = sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]
         if after in common and all(t in written for t in needed if home.get(t) == after):
             late.append(after)  # it writes what they have in common, and goes on with it
-        for place in (g for g in late if len(groups[g]) < MOST_SINKS):
-            joined = [*groups[place], sink]
-            if segments.go_together(joined, cuts) and segments.of(joined, cuts).can_be_scheduled:
+        tried = [g for g in late if 0 < len(groups[g]) < MOST_SINKS]
+        for place in tried:
+            if fits([*groups[place], sink]):
                 break
         else:
             place = len(groups)
             groups.append([])
+            behind.append(-1)
         groups[place].append(sink)
+        read = (home[t] for t in needed if home.get(t, place) != place)
+        behind[place] = max((behind[place], *read))
+        for other in (g for g in tried if behind[place] < g < place):
+            joined = [*groups[other], *groups[place]]
+            if len(joined) <= MOST_SINKS and fits(joined):
+                home |= dict.fromkeys(groups[place], other)
+                groups[place], groups[other] = [], joined
+                behind[other] = max(behind[other], behind[place])
+                place = other
+                break
         home[sink] = place
         for tensor in near:
             others = having.setdefault(tensor, [])
             if place not in others[-GROUPS_ASKED:]:
                 others.append(place)
-    return groups
+    return [group for group in groups if group]
