@@ -11,6 +11,7 @@ from warpsmith.ir.carry import moments, simple
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.levels import levels_of
 from warpsmith.ir.scalar import Apply, Const
+from warpsmith.nn.loss_programs import LossForm, rows_with_gradient
 from warpsmith.ops.carries import ARGMAX, LOGSUMEXP
 
 FLOAT = DataType.Float
@@ -74,6 +75,20 @@ def test_an_element_takes_one_exponential(dtype: torch.dtype) -> None:
     assert "expf" not in loop
 
 
+def test_a_row_in_registers_is_one_batch() -> None:
+    """Its elements are widened for the level and again for the sums, and lanes join as nearly."""
+    form = LossForm("mean", -100, 0.0, 0.0, "bfloat16")
+    x, target = torch.empty(64, 16000, dtype=torch.bfloat16), torch.empty(64, dtype=torch.int64)
+    with knobs.scope(device="sim", target="h200"):
+        lowered = rows_with_gradient.lower(x, target, None, torch.empty(()), form)
+        (kernel,) = lowered.compile().kernels
+    assert kernel.n_spills == 0
+    text, cuda = kernel.asm["kernel"], kernel.asm["cuda"]
+    assert "logsumexp=" not in text
+    assert "widen_again(" in text
+    assert "expf" not in cuda[cuda.index("struct ws_join0") :]
+
+
 HOSTILE = (
     torch.full((2000,), -torch.inf),
     torch.cat([torch.full((1999,), -torch.inf), torch.tensor([3.0])]),
@@ -93,6 +108,17 @@ def test_log_sum_exp_of_hostile_rows(columns: int) -> None:
     x = torch.stack(HOSTILE)[:, 2000 - columns :].contiguous()
     found = logsumexp(x)
     torch.testing.assert_close(found, torch.logsumexp(x.double(), 1).float(), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_levels_of_16_bits_are_found_among_these(dtype: torch.dtype) -> None:
+    x = torch.stack(HOSTILE).to(dtype).repeat(1, 16)
+    with knobs.scope(device="sim"):
+        found = logsumexp(x)
+    text = logsumexp.lower(x).compile().kernels[0].asm["kernel"]
+    assert "_narrow0[0] max= T" in text
+    wide = torch.logsumexp(x.double(), 1).to(dtype)
+    torch.testing.assert_close(found, wide, equal_nan=True)
 
 
 def test_rules_of_users_have_levels_too() -> None:

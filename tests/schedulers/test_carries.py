@@ -151,5 +151,5 @@ def test_what_several_values_of_a_join_use_is_computed_once() -> None:
 
     compiled = fuse(attend).lower(scores, v).compile()
     rule = compiled.asm["cuda"].split("// attention\n")[1].split("ws_shuffle_xor")[0]
-    assert rule.count("expf(") == 2
+    assert rule.count("ws_exp_near(") == 2
     assert compiled.verify(schedules=2).verdict == "clean"

@@ -6,6 +6,7 @@ from collections import Counter
 
 from warpsmith.codegen.values import ValueText
 from warpsmith.ir.carry import Carry, moments, sides
+from warpsmith.ir.levels import levels_of
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.values import dataclass
@@ -108,7 +109,9 @@ class CarryTexts:
             )
             own |= zip(said, printed, strict=True)
         identity = ", ".join(map(value, carry.identity))
-        named, join = _named(tuple(substitute(each, own) for each in carry.join))
+        levels = levels_of(carry)
+        rule = carry.join if levels is None else levels.joined(carry)
+        named, join = _named(tuple(substitute(each, own) for each in rule))
         lets = "".join(
             f"        const {value.type_name(symbol.dtype)} {symbol.name} = {value(expr)};\n"
             for symbol, expr in named

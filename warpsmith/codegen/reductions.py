@@ -47,6 +47,8 @@ class ReductionText:
         value.pieces.add("reduce_ops")
         running = [value.place(buffer, statement.index) for buffer in statement.buffers]
         part = ", ".join(map(value, statement.part))
+        if any(dtype.is_float and dtype.size == 2 for dtype in statement.carry.dtypes):
+            value.pieces.add("narrow_extremes")
         if state.members == ("",):
             pair = f"{part}, {running[0]}" if statement.ahead else f"{running[0]}, {part}"
             return [f"{running[0]} = {state.join}::combine<{state.kind}>({pair});"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from warpsmith.ir.carry import Carry
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
@@ -38,6 +39,29 @@ class Levels:
         factor = self.factors[place]
         assert factor is not None
         return substitute(factor, {self.before: before, self.after: after})
+
+    def nearly(self, place: int, before: Expr, after: Expr) -> Expr:
+        """The same with exponentials of what is at most 0 in few instructions."""
+        return self._nearly(self.factor(place, before, after))
+
+    def joined(self, carry: Carry) -> tuple[Expr, ...]:
+        """What a rule makes of two states, with such exponentials."""
+        return tuple(map(self._nearly, carry.join))
+
+    def _nearly(self, expr: Expr) -> Expr:
+        return _near_exponentials(expr) if self.extreme == "max" else expr
+
+
+def _near_exponentials(expr: Expr) -> Expr:
+    if not isinstance(expr, Apply):
+        return expr
+    args = tuple(map(_near_exponentials, expr.args))
+    near = expr.op == "exp" and expr.dtype is DataType.Float and _is_difference(expr.args[0])
+    return Apply("exp_near" if near else expr.op, args, expr.dtype)
+
+
+def _is_difference(expr: Expr) -> bool:
+    return isinstance(expr, Apply) and expr.op == "sub"
 
 
 def has_levels(operation: Operation | None) -> bool:

@@ -55,6 +55,7 @@ from warpsmith.lower.passes.look_up_late import look_up_late
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.mask_last_pass import mask_last_pass
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
+from warpsmith.lower.passes.narrow_extremes import narrow_extremes
 from warpsmith.lower.passes.order import order
 from warpsmith.lower.passes.overlap_launches import admit_next, start_early
 from warpsmith.lower.passes.overlay_shared import overlay_shared
@@ -180,6 +181,7 @@ PASSES = (
     _always(
         batch_levels, "where splitting left steps without predicates, as few of them as there are"
     ),
+    _always(narrow_extremes, "once levels are found apart from what is summed at them"),
     _always(
         prefetch_tiles,
         "before its indices are named, with those of the copies",

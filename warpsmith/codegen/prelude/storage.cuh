@@ -123,3 +123,22 @@ struct ws_bits {
     unsigned words[(N + 31) / 32] = {};
     __device__ __forceinline__ ws_bit operator[](int i) { return {words[i / 32], i % 32}; }
 };
+
+//@ narrow_extremes: bfloat16, half
+// NaN when one is NaN. ptxas makes one instruction of two.
+__device__ __forceinline__ ws_bfloat16 ws_maximum(ws_bfloat16 a, ws_bfloat16 b) {
+    asm("max.NaN.bf16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
+    return a;
+}
+__device__ __forceinline__ ws_bfloat16 ws_minimum(ws_bfloat16 a, ws_bfloat16 b) {
+    asm("min.NaN.bf16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
+    return a;
+}
+__device__ __forceinline__ ws_half ws_maximum(ws_half a, ws_half b) {
+    asm("max.NaN.f16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
+    return a;
+}
+__device__ __forceinline__ ws_half ws_minimum(ws_half a, ws_half b) {
+    asm("min.NaN.f16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
+    return a;
+}

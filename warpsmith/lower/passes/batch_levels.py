@@ -22,6 +22,9 @@ MOST_STEPS = 8
 with 64, log-sum-exp of bfloat16 rows spilled 304 bytes, as two blocks leave it 64 registers. With 8
 it spills nothing, and takes 7 instructions an element (NVRTC 13.0)."""
 
+MOST_KEPT_STEPS = 128
+"""The same where what is added is in registers as it was loaded, and is widened once more."""
+
 
 def batch_levels(kernel: Kernel) -> Kernel:
     """Find the level of all that an unrolled loop adds, and then add it at that level.
@@ -40,8 +43,10 @@ def batch_levels(kernel: Kernel) -> Kernel:
         s = s * exp_near(m_old0 - m)
         for i0 < 8 unrolled: { T2 = float(T1[i0]);  s sum= exp_near(T2 - m) }
 
-    What a step adds is computed in both loops, of registers alone. Exponentials of distances to a
-    maximum take two instructions: they are at most 1, and as precise as the distances.
+    What a step adds is computed in both loops, of registers alone. Of many steps, 16 bits are
+    widened in the second one by an instruction that ptxas does not know for the same, for it would
+    keep what the first made. Exponentials of distances to a maximum take two instructions: they are
+    at most 1, and as precise as the distances.
     """
     names = _Names()
     body = _batched(kernel.body, names)
@@ -76,11 +81,13 @@ class _Batch:
     Attributes:
         loops: the outermost one, and those in it.
         needed: names of the buffers of which the levels that are added are computed.
+        many: they are more than MOST_STEPS.
     """
 
     loops: For
     joins: tuple[tuple[Accumulate, Levels], ...]
     needed: frozenset[str]
+    many: bool
 
     def statements(self, names: _Names) -> list[Statement]:
         start: list[Statement] = []
@@ -96,7 +103,7 @@ class _Batch:
                 Store(buffer, join.index, _times(Element(buffer, join.index), factor))
                 for k, buffer in enumerate(join.buffers)
                 if k != levels.place
-                for factor in (_near(levels, k, Element(old, join.index), known),)
+                for factor in (levels.nearly(k, Element(old, join.index), known),)
             ]
             moved += self._around(join.index, tuple(raised))
         return [*start, *self._of(self._level), *moved, *self._of(self._rest)]
@@ -134,11 +141,13 @@ class _Batch:
                         simple("sum", buffer.dtype),
                         (buffer,),
                         join.index,
-                        (_times(part, _near(levels, k, join.part[levels.place], level)),),
+                        (_times(part, levels.nearly(k, join.part[levels.place], level)),),
                     )
                     for k, (buffer, part) in enumerate(zip(join.buffers, join.part, strict=True))
                     if k != levels.place
                 )
+        if self.many and isinstance(statement, Store) and statement.buffer.name in self.needed:
+            return (_widened_again(statement),)
         return (statement,)
 
 
@@ -158,8 +167,9 @@ def _batch_of(loop: For) -> _Batch | None:
     inner = tuple(walk((loop,)))
     loops = [s for s in inner if isinstance(s, For)]
     steps = integers.constant(integers.mul(*(each.extent for each in loops)))
-    if not all(each.unroll for each in loops) or steps is None or not 1 < steps <= MOST_STEPS:
+    if not all(each.unroll for each in loops) or steps is None or not 1 < steps <= MOST_KEPT_STEPS:
         return None
+    many = steps > MOST_STEPS
     joins = tuple(
         (statement, levels)
         for statement in inner
@@ -170,11 +180,31 @@ def _batch_of(loop: For) -> _Batch | None:
     needed = _needed(inner, [join.part[levels.place] for join, levels in joins])
     if not joins or needed is None:
         return None
+    made = (s for s in inner if isinstance(s, Store) and s.buffer.name in needed)
+    if many and not all(_is_cheap(store.value) for store in made):
+        return None
     own = {buffer.name for join, _ in joins for buffer in join.buffers}
     others = [s for s in inner if s not in [join for join, _ in joins]]
     touched = {b.name for s in others for b in (*read(s), *written(s))}
     apart = own.isdisjoint(touched | needed)
-    return _Batch(loop, joins, needed) if apart else None
+    return _Batch(loop, joins, needed, many) if apart else None
+
+
+def _is_cheap(value: Expr) -> bool:
+    """Whether it is there, or widened of what is."""
+    cast = isinstance(value, Apply) and value.op == "cast"
+    return isinstance(value.args[0] if cast else value, Element)
+
+
+def _widened_again(store: Store) -> Store:
+    """The same of 16 bits, by an instruction of its own."""
+    value = store.value
+    if not (isinstance(value, Apply) and value.op == "cast" and value.dtype is DataType.Float):
+        return store
+    if value.args[0].dtype not in (DataType.BFloat16, DataType.Half):
+        return store
+    again = Apply("widen_again", (*value.args, Const(2, DataType.Int)), value.dtype)
+    return replace(store, value=again)
 
 
 def _needed(inner: Sequence[Statement], parts: Sequence[Expr]) -> frozenset[str] | None:
@@ -207,21 +237,3 @@ def _needed(inner: Sequence[Statement], parts: Sequence[Expr]) -> frozenset[str]
 def _times(value: Expr, factor: Expr) -> Expr:
     one = isinstance(value, Const) and value.value == 1
     return factor if one else Apply("mul", (value, factor), value.dtype)
-
-
-def _near(levels: Levels, place: int, before: Expr, after: Expr) -> Expr:
-    """A value's factor, with exponentials of what is at most 0 in few instructions."""
-    factor = levels.factor(place, before, after)
-    return _near_exponentials(factor) if levels.extreme == "max" else factor
-
-
-def _near_exponentials(expr: Expr) -> Expr:
-    if not isinstance(expr, Apply):
-        return expr
-    args = tuple(map(_near_exponentials, expr.args))
-    near = expr.op == "exp" and expr.dtype is DataType.Float and _is_difference(expr.args[0])
-    return Apply("exp_near" if near else expr.op, args, expr.dtype)
-
-
-def _is_difference(expr: Expr) -> bool:
-    return isinstance(expr, Apply) and expr.op == "sub"
