@@ -56,6 +56,7 @@ def merge_sinks(
     groups: list[list[int]] = []
     home: dict[int, int] = {}
     behind: list[int] = []  # of each group, the last one that it reads something of
+    moved: list[int] = []  # the group that each has become
     having: dict[int, list[int]] = {}
 
     def fits(joined: list[int]) -> bool:
@@ -67,11 +68,11 @@ def merge_sinks(
         near = {*needed, *(number for p in positions for number in graph.made(p))}
         near |= {together[number] for number in near if number in together}
         after = max((home[t] for t in needed if t in home), default=-1)
-        common = {group for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
+        common = {moved[group] for t in near for group in having.get(t, ())[-GROUPS_ASKED:]}
         late = sorted((g for g in common if g > after), reverse=True)[:GROUPS_ASKED]
         if after in common and all(t in written for t in needed if home.get(t) == after):
             late.append(after)  # it writes what they have in common, and goes on with it
-        tried = [g for g in late if 0 < len(groups[g]) < MOST_SINKS]
+        tried = [g for g in late if len(groups[g]) < MOST_SINKS]
         for place in tried:
             if fits([*groups[place], sink]):
                 break
@@ -79,6 +80,7 @@ def merge_sinks(
             place = len(groups)
             groups.append([])
             behind.append(-1)
+            moved.append(place)
         groups[place].append(sink)
         read = (home[t] for t in needed if home.get(t, place) != place)
         behind[place] = max((behind[place], *read))
@@ -88,6 +90,7 @@ def merge_sinks(
                 home |= dict.fromkeys(groups[place], other)
                 groups[place], groups[other] = [], joined
                 behind[other] = max(behind[other], behind[place])
+                moved = [other if group == place else group for group in moved]
                 place = other
                 break
         home[sink] = place
