@@ -98,10 +98,11 @@ SHARPNESS = 4.28
 TAIL_SHARE = 1.08
 """Of a block's time, in which the last blocks are alone."""
 
-LATER_US = 0.8
-"""Where blocks have one row and not all are there at once: the others begin when these have ended
-(162 norms and softmaxes on an H100 and two H200, 2026-11-26, at least four shapes each: of 0, 0.3,
-0.5 and 0.8 this chose best)."""
+MOST_FEW, LATER_US = 24, 0.8
+"""Of so many rows of a multiprocessor, where blocks have one each and not all are there at once:
+the others begin when these have ended. Of more none ever are (162 norms and softmaxes on an H100
+and two H200, 2026-11-26, at least four shapes each: of 0, 0.3, 0.5 and 0.8 this chose best).
+"""
 
 RELOAD_LOSS = 0.0426
 KEPT_LOSS = 0.0107
@@ -215,7 +216,8 @@ def predicted_us(work: Work, params: RowParams, target: Target) -> float:
     )
     if not in_turns:
         rounds = work.rows / (teams * params.at_once)
-        return total + TAIL_SHARE * wait * min(1.0, rounds) + (LATER_US if rounds > 1 else 0.0)
+        later = rounds > 1 and work.rows <= MOST_FEW * target.sm_count
+        return total + TAIL_SHARE * wait * min(1.0, rounds) + LATER_US * later
     if params.ring:
         crowd = 0.0 if work.evict_last else max(0.0, ring / FEW_BYTES - 1)
         total += LATENCY_US + first / (FIRST_SHARE * target.rates.sm_load) + CROWD_US * crowd**2
