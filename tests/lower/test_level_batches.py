@@ -121,6 +121,19 @@ def test_levels_of_16_bits_are_found_among_these(dtype: torch.dtype) -> None:
     torch.testing.assert_close(found, wide, equal_nan=True)
 
 
+def test_what_one_loop_widens_and_another_compares_is_left() -> None:
+    """Of columns that a grid keeps: the bits are named by the index of the loop that widens."""
+
+    def softmax(x):
+        wide = x.to(FLOAT)
+        away = ops.exp(wide - ops.max(wide, [0], keepdim=True))
+        return (away / ops.sum(away, [0], keepdim=True)).to(x.dtype)
+
+    with knobs.scope(device="sim", target="h200"):
+        compiled = fuse(softmax).lower(torch.empty(20000, 256, dtype=torch.bfloat16)).compile()
+    assert "scheduler   outer_grid" in compiled.explain()
+
+
 def test_rules_of_users_have_levels_too() -> None:
     norms = fuse(lambda x: ops.reduce(x, SCALED, [1]))
     x = torch.randn(3, 4100) * 1e25

@@ -55,6 +55,7 @@ def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: A
     given = {
         "tile": (*tile, params.tile[2]),
         "chunk": gcd(params.chunk, tile[1]),
+        "store_stages": min(params.store_stages, 2),
         "stages": int(Room(tile, SM90A.limits, places=turns or 1).stages(64)),
         "cluster": (1, 1),
         "splits": 1,

@@ -96,10 +96,18 @@ def _raised(statement: Statement) -> _Found | None:
     (buffer,) = buffers
     own = {s.buffer: None for s in inside if isinstance(s, Declare)}
     stores = [s for s in inside if isinstance(s, Store) and s.buffer in own]
-    values = {s.buffer: s.value for s in stores}
-    if len(values) < len(stores) or buffer in own or buffer.memory is not MemoryType.local:
+    if (
+        len({s.buffer for s in stores}) < len(stores)
+        or buffer in own
+        or buffer.memory is not MemoryType.local
+    ):
         return None
-    narrow = {join: _narrow_of(join.part[0], values) for join in joins}
+    around = {join: loops for loops, join in _placed((statement,), ()) if join in joins}
+    own_loops = {s.symbol for s in inside if isinstance(s, For)}
+    narrow = {
+        join: _narrow_of(join.part[0], stores, own_loops.difference(loops))
+        for join, loops in around.items()
+    }
     used = [b for s in inside if s not in joins for b in (*read(s), *written(s))]
     known = {join: value for join, value in narrow.items() if value is not None}
     if buffer in used or len(known) < len(joins) or not all(j.carry.is_simple for j in joins):
@@ -107,15 +115,32 @@ def _raised(statement: Statement) -> _Found | None:
     return _Found(statement, buffer, known)
 
 
-def _narrow_of(part: Expr, values: dict[Buffer, Expr]) -> Expr | None:
-    """The 16 bits of which a part is widened."""
-    if isinstance(part, Element) and part.buffer in values:
-        part = values[part.buffer]
+def _placed(
+    statements: tuple[Statement, ...], loops: tuple[Symbol, ...]
+) -> Iterator[tuple[tuple[Symbol, ...], Statement]]:
+    """Statements that are no loops, each behind the loops that it is in."""
+    for statement in statements:
+        if isinstance(statement, For):
+            yield from _placed(statement.body, (*loops, statement.symbol))
+        else:
+            yield loops, statement
+
+
+def _narrow_of(part: Expr, stores: Sequence[Store], elsewhere: set[Symbol]) -> Expr | None:
+    """The 16 bits of which a part is widened, where the part is used.
+
+    Args:
+        elsewhere: indices of loops that the part is not in.
+    """
+    if isinstance(part, Element):
+        made = [s.value for s in stores if (s.buffer, s.index) == (part.buffer, part.index)]
+        part = made[0] if made else part
     if not (isinstance(part, Apply) and part.op == "cast" and part.dtype is DataType.Float):
         return None
     (narrow,) = part.args
     there = isinstance(narrow, Element) and narrow.buffer.memory is MemoryType.local
-    return narrow if there and narrow.dtype in NARROW else None
+    known = elsewhere.isdisjoint(narrow.walk())
+    return narrow if there and known and narrow.dtype in NARROW else None
 
 
 def _made(run: Sequence[_Found], number: int) -> list[Statement]:
