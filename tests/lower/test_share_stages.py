@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 from tests.lower.test_prefetch_tiles import SIZES, M, N, asked, kernel_with
-from warpsmith import DataType
+from tests.programs.judge import uncompiled
+from warpsmith import DataType, fuse, knobs, ops
+from warpsmith.engine.executable import Executable
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import PrefetchTile
@@ -57,3 +61,18 @@ def test_others_stay_apart(given: dict[str, Any]) -> None:
 
 def _cursor() -> dict[str, int]:
     return {"ring0_load_stage": 0, "ring0_load_phase": 0}
+
+
+@pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
+def test_what_is_computed_of_a_chunk_alone_comes_behind_the_product_too() -> None:
+    """Stages have one order for who fills and who uses them, whatever the program says first."""
+
+    def gated(r: Any, x: Any, w: Any) -> Any:
+        return (ops.silu(r.to(DataType.Float)) * ops.linear(x, w)).to(r.dtype)
+
+    shapes = (2048, 4096), (2048, 4096), (4096, 4096)
+    arrays = [np.empty(shape, ml_dtypes.bfloat16) for shape in shapes]
+    with knobs.scope(target="h200"), uncompiled():
+        executable = Executable(fuse(gated).lower(*arrays).fusion)
+        (launch,) = executable.plan_for(arrays).launches
+    assert launch.params.shares

@@ -92,6 +92,11 @@ def test_what_is_settled_may_be_read_before_the_wait() -> None:
     load = "ld.global.u32 %r0, [%x];"
     assert verdict(f"{load} {WAIT} {STORE}") == "clean"
     assert verdict(f"{load} {STORE} {WAIT}") == "findings"
+    copy = (
+        "mov.u32 %r20, sm; mad.lo.u32 %r20, %tid, 4, %r20; "
+        "cp.async.ca.shared.global [%r20], [%x], 4; cp.async.wait_all;"
+    )
+    assert verdict(f"{copy} {WAIT} mov.u32 %r0, 1; {STORE}") == "clean"
     assert verdict(f"{load} st.global.u32 [%x], %r0; {WAIT} {STORE}") == "findings"
 
 

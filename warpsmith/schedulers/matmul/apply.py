@@ -75,6 +75,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     if params.swapped:
         shape, product = shape.swapped, swap_operands(fusion, product)
     products = [product, *others]
+    if params.shares:
+        fusion.bring_first(products)  # what is used behind them comes through the same stages
     held = Held.of(fusion, product, params)
     first = dict.fromkeys(held.tiles if held else (product.a,), (0, is_turned(product, 0)))
     tiles = {**first, **{each.b: (1, is_turned(each, 1)) for each in products}}

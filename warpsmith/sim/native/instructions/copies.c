@@ -160,6 +160,11 @@ static bool barrier_of(effect *e, const insn *in, u32 operand_index) {
     return fine;
 }
 
+/* What the kernel before may write is copied behind the wait for it. */
+static void check_source(warp *w, const insn *in, u32 lane, place from) {
+    if (!from.in || !from.in->settled) check_start(w, pc_of(w, in), 1u << lane, "copies", -1);
+}
+
 /* cp.async.bulk from global or shared memory to shared memory, and its reductions there. */
 static void bulk_load(warp *w, const insn *in, u32 lane) {
     effect *e = effect_new(w, in, lane, EFFECT_LOAD);
@@ -173,6 +178,7 @@ static void bulk_load(warp *w, const insn *in, u32 lane) {
     } else {
         from = generic_address(SPACE_GLOBAL, from);
         behind = bytes_behind(w->m, from, bytes);
+        check_source(w, in, lane, memory_find(w->m, w->cta, from, 1));
     }
     if (!aligned(w, in, lane, "the size of a bulk copy", bytes, 16) ||
         !aligned(w, in, lane, "the source of a bulk copy", from, 16) ||
@@ -284,10 +290,7 @@ static void tensor_copy(warp *w, const insn *in, u32 lane) {
     i32 coordinates[MAX_RANK];
     segment *segments = NULL;
     if (!map_of(w, in, lane, map_operand, &map)) goto failed;
-    if (loads) {
-        place from = memory_find(w->m, w->cta, map.address, 1);
-        if (!from.in || !from.in->settled) check_start(w, pc_of(w, in), 1u << lane, "copies", -1);
-    }
+    if (loads) check_source(w, in, lane, memory_find(w->m, w->cta, map.address, 1));
     if (map.rank != rank) {
         report(w->m, FINDING_ILLEGAL_ARGUMENT, w, (i32)lane, pc_of(w, in),
                "a tensor copy of rank %u with a tensor map of rank %u", rank, map.rank);
@@ -363,6 +366,7 @@ static void copy_small(warp *w, const insn *in, u32 lane) {
             effect_free(e);
             return;
         }
+        check_source(w, in, lane, source_at);
         poison = shadow_read(&a, source_at.in, source_at.offset, taken);
         run_add(e, from, (u32)destination_at.offset, taken, true);
     }

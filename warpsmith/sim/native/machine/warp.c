@@ -76,11 +76,9 @@ void check_start(warp *w, i32 pc, u32 lanes, const char *how, i32 buffer) {
     if (f) f->buffer = buffer;
 }
 
-/* A tensor load does, too: `tensor_copy` knows from where. */
+/* Loads do, too: `check_source` knows from where. */
 static bool copies_globally(const insn *in) {
     switch (in->op) {
-    case OP_CP_ASYNC:
-    case OP_BULK_LOAD:
     case OP_BULK_STORE:
     case OP_TENSOR_STORE:
     case OP_TENSOR_REDUCE:
