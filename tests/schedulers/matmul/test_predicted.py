@@ -9,7 +9,7 @@ import pytest
 
 from warpsmith.schedulers.matmul import heuristic, model
 from warpsmith.schedulers.matmul.memory import Beside
-from warpsmith.schedulers.matmul.model import lines_touched
+from warpsmith.schedulers.matmul.sectors import lines_touched
 from warpsmith.schedulers.matmul.words import shortly
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H100, H200

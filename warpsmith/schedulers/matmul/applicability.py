@@ -12,7 +12,7 @@ from warpsmith.ir.reads import Read, at, start_and_step, stretch_of
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.matmul import prologues
 from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
 from warpsmith.schedulers.matmul.shape import (
     fastest_of,
     is_computed,

@@ -20,8 +20,8 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.params import Count, Numbers
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
 from warpsmith.values import dataclass
 
 AT_ONCE = (8, 4)

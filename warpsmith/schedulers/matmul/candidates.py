@@ -9,7 +9,7 @@ import numpy as np
 
 from warpsmith.schedulers.matmul.blocks import Spread, held_each_step
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SECTOR, SUM_BYTES
+from warpsmith.schedulers.matmul.model import SUM_BYTES
 from warpsmith.schedulers.matmul.params import SCALE_STAGES, STORED, Flags, Numbers, kept
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.room import (
@@ -22,6 +22,7 @@ from warpsmith.schedulers.matmul.room import (
     loaded_columns,
     shared_by,
 )
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, SECTOR
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS, at_start, beside_loads, of_each
 from warpsmith.schedulers.matmul.ways import Ways
 from warpsmith.schedulers.problem import Problem

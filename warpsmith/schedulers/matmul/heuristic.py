@@ -22,15 +22,11 @@ from warpsmith.schedulers.matmul.candidates import (
     few_columns,
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
-from warpsmith.schedulers.matmul.model import (
-    L2_LINE,
-    counted_tiles,
-    predicted_us,
-    rows_cost,
-)
+from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
+from warpsmith.schedulers.matmul.sectors import L2_LINE, rows_cost
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
 from warpsmith.schedulers.matmul.shared_stages import with_shared_stages
 from warpsmith.schedulers.matmul.shares import with_last_parts, with_parts

@@ -9,13 +9,11 @@ import numpy as np
 from warpsmith.ir.rounds import MOST_PARTS
 from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, L2_LINE, sectors_written
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
-
-DEPTH_BYTES = 128
-"""Bytes of k that a stage holds of each row and column: what a swizzle permutes."""
 
 SUM_BYTES = 4
 
@@ -41,26 +39,13 @@ AT_ONCE = 5
 """How little products, and loads on several ways, hold each other up: with 1 one waits for the
 other, with many only the slowest counts."""
 
-BEGUN_LINE = 0.37
-BEGUN_SECTOR = 1.39
-"""Of a line of the L2, what one more costs that a row of a box touches than its bytes would fill,
-where it begins at a multiple of 32 bytes, and what it costs besides that it begins at others."""
-
-SECTOR = 32
-"""Bytes of a line that the L2 reads and writes at once."""
-
-L2_LINE = 128
-"""Bytes of which the L2 is asked for at once."""
-
 MEMORY_SHARE = 0.78
 MET = 0.37
 """Of the rate of the memory, at which operands come that are read once; and what one costs more
 that all blocks ask for which have it, before it is there."""
 
 WRITE_SHARE = 0.72
-SHARED_SECTOR = 2.7
-"""Of the rate of the memory, at which results leave; and how many more sectors one is as that rows
-of two chunks share."""
+"""Of the rate of the memory, at which results leave."""
 
 WRITTEN = 3.3
 """What a byte that is written is as, of those that are read, which all pass the L2: the memory gets
@@ -251,7 +236,7 @@ def predicted_us(
     element_us = np.where(staged, STORE_US, scattered)
     stored = ways.kept * (rows * element_us + staged * CHUNK_US / chunk)
     run, line = (ROWS * staged, m) if ways.swapped else (ways.chunk, np.gcd(n, columns))
-    sectors = written * _sectors_written(run, line)
+    sectors = written * sectors_written(run, line)
     in_turn = ways.ping_pong > 0
     at_once = np.where(in_turn, 1, ways.groups)
     elements = rows * columns * target.sm_count
@@ -307,44 +292,10 @@ def _together(disturbed: Times) -> Times:
     return np.asarray(disturbed ** (1 / AT_ONCE))
 
 
-def lines_touched(edge: Count, pitch: int) -> Times:
-    """Lines of the L2 that rows of a box touch for each `DEPTH_BYTES` that they bring, in the mean.
-
-    Args:
-        edge: bytes that lie together, which come in pieces of as many as a swizzle permutes.
-        pitch: bytes from one of these to the next.
-    """
-    piece = np.gcd(edge, DEPTH_BYTES)
-    step = np.gcd(pitch, piece)
-    return np.asarray((1 + (piece - step) / L2_LINE) * DEPTH_BYTES / piece)
-
-
 def _first_asked(blocks: Times) -> Times:
     """How much of what so many blocks have is read from memory for each of them."""
     some = np.maximum(blocks, 1)
     return (1 + MET * (1 - 1 / some)) / some / np.where(blocks <= 1, ONCE_TIMES, 1.0)
-
-
-def rows_cost(edge: Count, pitch: int) -> Times:
-    """Lines of the L2 that rows of a box are as, for each `DEPTH_BYTES` that they bring.
-
-    Args:
-        edge, pitch: as of `lines_touched`.
-    """
-    piece = np.gcd(edge, DEPTH_BYTES)
-    step = np.gcd(pitch, piece)
-    begun = DEPTH_BYTES / piece * (1 - np.minimum(step, SECTOR) / SECTOR)
-    return 1 + BEGUN_LINE * (lines_touched(edge, pitch) - 1) + BEGUN_SECTOR * begun
-
-
-def _sectors_written(chunk: Numbers, n: Count) -> Times:
-    """Sectors of memory that a result's chunks are as, for each that they would fill: rows of n
-    elements of 16 bits may begin inside one.
-    """
-    shared = 1 - np.gcd(2 * n, SECTOR) / SECTOR
-    return np.asarray(
-        1 + (chunk > 0) * (SHARED_SECTOR * shared * SECTOR / (2 * np.maximum(chunk, 1)))
-    )
 
 
 def counted_tiles(ways: Ways, m: Count, n: int) -> tuple[Numbers, Numbers]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES, SUM_BYTES
+from warpsmith.schedulers.matmul.model import SUM_BYTES
 from warpsmith.schedulers.matmul.params import STORED, Count, Numbers
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
 from warpsmith.targets.family import Limits
 from warpsmith.values import dataclass
 

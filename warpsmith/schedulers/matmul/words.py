@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from warpsmith.schedulers.matmul.heuristic import Work, best_way, fastest_first
-from warpsmith.schedulers.matmul.model import DEPTH_BYTES
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.matmul.room import ONE_RESULT
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
 from warpsmith.schedulers.problem import Problem
 
 WORTH = 1.03
