@@ -284,7 +284,7 @@ def test_few_places_of_a_group_are_empty(tiles: int) -> None:
     assert -(-tiles // group) * group - tiles < max(1, tiles / 8)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("turned", ["", "ab"])
 @pytest.mark.parametrize(
     ("tile", "splits"), [((64, 32), 4), ((64, 64), 4), ((64, 64), 2), ((128, 64), 2)]

@@ -82,7 +82,7 @@ def test_products_of_every_class_are_right(size: tuple[int, int, int], dtype: Da
     check_automatic(p.fusion, inputs, terms=4 * k + 4)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [FLOAT, DataType.Half])
 @pytest.mark.parametrize("tile", [SHORT, FLAT, TALL, MEDIUM, *OF_WORDS])
 @pytest.mark.parametrize("splits", [1, 3])
@@ -239,7 +239,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_one_kernel_and_clean_under_several_schedules(name: str) -> None:
     function, shapes = PROGRAMS[name]

@@ -35,7 +35,7 @@ def copies(program: Any, inputs: tuple[Any, ...]) -> int:
     return sum(isinstance(s, CopyVector) and s.asynchronous for s in walk(body))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "dtype"), COPIED)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_clean_and_right(program: Any, columns: int, dtype: str) -> None:

@@ -282,7 +282,7 @@ GATED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", GATED)
 def test_two_products_of_one_operand(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Both are summed in one loop, over tiles of half as many columns."""

@@ -31,7 +31,7 @@ def operands(m: int, n: int, k: int) -> tuple[Array, Array]:
     return values((m, k), 1), values((n, k), 2)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("k", [264, 64, 0])
 @pytest.mark.parametrize(
     "given",

@@ -127,6 +127,7 @@ def test_tf32(alu: Alu, mode: Round) -> None:
             assert result == wanted << 13, hex(value)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("mode", WHOLE, ids=lambda m: m.name)
 @pytest.mark.parametrize("from_", FORMATS, ids=lambda t: t.name)
 def test_floats_saturate_to_integers(alu: Alu, from_: Type, mode: Round) -> None:
