@@ -136,7 +136,8 @@ def test_variance_of_what_cancels(shape, dims, kind, limit):
     wide, center = x.double().var(dims), x.double().mean(dims)
     assert float((var.double() / wide - 1).abs().max()) < limit
     off = (mean.double() - center).abs() / (wide.sqrt() + 1e-3 * center.abs())
-    assert float(off.max()) < (1e-6 if kind in ("near", "outlier") else 3e-4)
+    # At a mean of 1e4 a unit in the last place is 0.9e-4 of this: four of them.
+    assert float(off.max()) < (1e-6 if kind in ("near", "outlier") else 3.6e-4)
 
 
 @pytest.mark.parametrize(("shape", "dims"), HARD_SHAPES[:-1], ids=str)
