@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.judge import uncompiled
 from tests.programs.models import blocks
 from tests.programs.models.catalog import Kinds, llama
+from tests.support.binaries import uncompiled
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.errors import WarpsmithError
 from warpsmith.runtime.arrays import NUMPY_DTYPES

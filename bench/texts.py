@@ -12,21 +12,17 @@ import difflib
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 
 from bench.problem import Problem
 from bench.run import PROBLEMS
-from tests.support.binaries import UNCOMPILED
+from tests.support.binaries import uncompiled
 from warpsmith import fuse
 from warpsmith.engine.executable import Executable
 from warpsmith.errors import WarpsmithError
 from warpsmith.runtime.arrays import NUMPY_DTYPES
-from warpsmith.runtime.cache import CubinCache
-from warpsmith.runtime.source import Binary, Source
 
 Texts = dict[str, list[str]]
 """By problem, the CUDA of each of its kernels; of a refused one, what was said."""
@@ -37,27 +33,13 @@ def texts_of(problem: Problem) -> list[str]:
     pairs = zip(problem.shapes, problem.dtypes, strict=True)
     arrays = [np.empty(shape, NUMPY_DTYPES[dtype]) for shape, dtype in pairs]
     try:
-        with _noted() as found:
+        with uncompiled() as found:
             lowered = fuse(problem.fused).lower(*arrays)
             seeds = [1 for _ in lowered.fusion.input_scalars]
             Executable(lowered.fusion).plan_for([*arrays, *seeds])
     except WarpsmithError as refusal:
         return [f"refused: {refusal}"]
     return list(dict.fromkeys(found))
-
-
-@contextmanager
-def _noted() -> Iterator[list[str]]:
-    """Kernels are printed into the list, and none is compiled."""
-    found: list[str] = []
-
-    def noted(self: CubinCache, source: Source, **told: object) -> Binary:
-        found.append(source.text)
-        pretended: Binary = UNCOMPILED
-        return pretended
-
-    with mock.patch.object(CubinCache, "get_or_compile", noted):
-        yield found
 
 
 def all_problems(suites: Sequence[str], *, quick: bool) -> Iterator[Problem]:

@@ -23,7 +23,7 @@ import numpy as np
 from bench.measure import one_line
 from tests.planner.test_gates import gated
 from tests.planner.test_pairs import drawn as dropped
-from tests.programs.judge import uncompiled
+from tests.support.binaries import uncompiled
 from tests.support.storable import CASES
 from warpsmith import fuse, knobs, ops
 from warpsmith.engine import executable

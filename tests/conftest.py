@@ -6,10 +6,11 @@ import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
+from tests.support import binaries
 from warpsmith.errors import SimulationError
 from warpsmith.sim.library import library
 
@@ -74,6 +75,13 @@ def spread(cases: list[pytest.Function], count: int) -> set[pytest.Function]:
         left.remove(case)
         chosen.add(case)
     return chosen
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[list[str]]:
+    """What is planned is printed, and NVRTC, which takes most of the time, is not asked."""
+    with binaries.uncompiled() as texts:
+        yield texts
 
 
 @pytest.hookimpl(wrapper=True)

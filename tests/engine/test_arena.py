@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 
 import warpsmith
-from tests.programs.judge import uncompiled
+from tests.support.binaries import uncompiled
 from warpsmith import ops
 from warpsmith.engine.arena import ALIGNMENT, arena_of
 from warpsmith.engine.executable import Executable

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.lower.test_prefetch_tiles import SIZES, M, N, asked, kernel_with
-from tests.programs.judge import uncompiled
+from tests.support.binaries import uncompiled
 from warpsmith import DataType, fuse, knobs, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.kernel.agents import Branch

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.programs import judge
+from tests.support import binaries
 from tests.support.stand_in import StandIn, stand_in, told
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import calls, eager, functional
@@ -28,7 +28,7 @@ def test_what_was_here_before_is_not_checked_again(
 ) -> None:
     x, residual = (torch.ones(6, 64, requires_grad=True) for _ in range(2))
     weight = torch.ones(64, requires_grad=True)
-    with judge.uncompiled():
+    with binaries.uncompiled():
         for _ in range(2):
             step(x, residual, weight)
 
@@ -55,7 +55,7 @@ def test_views_as_rows_are_not_made_again(gpu: StandIn, monkeypatch: pytest.Monk
         )
 
     dense = torch.ones(2, 3, 4, 16)
-    with judge.uncompiled():
+    with binaries.uncompiled():
         for _ in range(2):
             expected = [(each.shape, each.stride()) for each in once(dense, weight)]
             once(torch.ones(1).expand(2, 3, 4, 16), weight)
@@ -77,7 +77,7 @@ def test_softmaxes_are_the_same(gpu: StandIn, monkeypatch: pytest.MonkeyPatch) -
     def step(dim: int) -> None:
         functional.softmax(x, dim).backward(torch.ones(2, 3, 4, 16))
 
-    with judge.uncompiled():
+    with binaries.uncompiled():
         for _ in range(2):
             step(-1)
 
@@ -106,13 +106,13 @@ def test_threads_train_at_once(gpu: StandIn) -> None:
                 return False
         return True
 
-    with judge.uncompiled(), ThreadPoolExecutor(4) as pool:
+    with binaries.uncompiled(), ThreadPoolExecutor(4) as pool:
         assert all(pool.map(train, range(1, 9)))
 
 
 def test_what_others_were_here_with_is_refused_still(gpu: StandIn) -> None:
     wide, narrow, weight = torch.ones(6, 64), torch.ones(6, 32), torch.ones(64)
-    with judge.uncompiled():
+    with binaries.uncompiled():
         for _ in range(2):
             functional.rms_norm(wide, (64,), None)
             functional.rms_norm(wide, (64,), weight)

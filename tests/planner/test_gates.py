@@ -9,7 +9,7 @@ import pytest
 
 import warpsmith
 from tests.planner.test_plans import drawn, schedulers
-from tests.programs.judge import uncompiled
+from tests.support.binaries import uncompiled
 from warpsmith import ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable

@@ -10,7 +10,7 @@ import pytest
 
 import warpsmith
 from tests.planner.test_plans import planned
-from tests.programs.judge import uncompiled
+from tests.support.binaries import uncompiled
 from warpsmith import DataType, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.ir.part import Part

@@ -9,7 +9,8 @@ import pytest
 
 import warpsmith
 from tests.programs.generate import enlarged, generate
-from tests.programs.judge import plan_only, uncompiled
+from tests.programs.judge import plan_only
+from tests.support.binaries import uncompiled
 from tests.support.storable import (
     CASES,
     Body,

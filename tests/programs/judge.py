@@ -4,8 +4,8 @@ import re
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 from unittest import mock
@@ -15,12 +15,10 @@ import numpy as np
 from tests.programs import bounds
 from tests.programs.meaning import Meaning, Value
 from tests.programs.program import Input, InvalidProgramError, Program
-from tests.support.binaries import UNCOMPILED
+from tests.support.binaries import uncompiled
 from warpsmith import knobs
 from warpsmith.errors import PlanWarning, WarpsmithError
 from warpsmith.runtime import arrays
-from warpsmith.runtime.cache import CubinCache
-from warpsmith.runtime.source import Binary, Source
 
 Mode = Literal["plan", "sim", "reference", "gpu"]
 Kind = Literal["passed", "skipped", "refused", "wrong", "crashed", "hung"]
@@ -198,17 +196,6 @@ def plan_only(fd: Any, inputs: Sequence[Any]) -> Any:
     """Plan, choose parameters and lower each kernel for these inputs; compile nothing."""
     with uncompiled():
         return fd._ready(False).plan_for(inputs)
-
-
-@contextmanager
-def uncompiled() -> Iterator[None]:
-    """Kernels are lowered and printed, and NVRTC is not asked."""
-
-    def pretended(self: CubinCache, source: Source, **told: object) -> Binary:
-        return UNCOMPILED
-
-    with mock.patch.object(CubinCache, "get_or_compile", pretended):
-        yield
 
 
 def valid(program: Program) -> bool:

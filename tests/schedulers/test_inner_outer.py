@@ -128,6 +128,7 @@ def test_two_numbers_of_rows_of_one_element_which_different_passes_load() -> Non
         )
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -158,6 +159,7 @@ def test_rows_that_are_loaded_ahead(program: Any, dtype: str, shape: tuple[int, 
     assert "no ring" not in first or (not fit and "do not fit in shared memory" in first)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_rows_that_the_threads_load_are_told_apart_from_those_loaded_ahead() -> None:
     def why(columns: int, dtype: str = "bfloat16") -> str:
         case = Case((3, columns), dtype)
@@ -363,6 +365,7 @@ def test_other_reductions_of_columns_than_sums() -> None:
     np.testing.assert_allclose(rows, x / (x.astype(np.float64) ** 2).sum(1, keepdims=True), 1e-5)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_new_row_count_changes_the_blocks_alone_unless_there_are_few_or_many_bytes() -> None:
     def line(rows: int, word: str) -> str:
         kind = arrays.NUMPY_DTYPES["bfloat16"]
@@ -379,6 +382,7 @@ def test_a_new_row_count_changes_the_blocks_alone_unless_there_are_few_or_many_b
     assert "grid (132, 1, 1)" in line(500, "launch")
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_a_thread_adds_no_more_rows_than_its_sum_bears(dtype: str) -> None:

@@ -117,6 +117,7 @@ def test_blocks_that_have_a_row_and_spill_nothing(
     assert compiled.n_spills == 0
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "blocks"), [(16384, 2), (14336, 1)])
 def test_a_long_row_that_one_block_could_have_goes_to_several_where_that_is_faster(
@@ -131,6 +132,7 @@ def test_a_long_row_that_one_block_could_have_goes_to_several_where_that_is_fast
     assert f"cluster={blocks}" in found
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_clusters_that_run_at_once_go_round_the_rows() -> None:
     """Clusters of two lie on all 132 multiprocessors, of four or eight on 120: others would begin
     when these have ended, and LayerNorm of 4096 rows of 32768 floats took 598 microseconds in
@@ -145,6 +147,7 @@ def test_clusters_that_run_at_once_go_round_the_rows() -> None:
     assert "grid (15, 1, 8)" in grid(65536)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_device_gets_no_clusters_that_it_does_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = Case((5, 65536), "bfloat16").inputs(rms_norm_backward)
     assert "cluster=8" in explained(rms_norm_backward, inputs)

@@ -168,6 +168,7 @@ def test_what_blocks_hold_fits() -> None:
                 assert given.images * grid.splits <= shape.blocks_per_sm * H200.sm_count
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("problem", "scheduler"),
     [

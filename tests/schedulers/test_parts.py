@@ -92,6 +92,7 @@ def test_sums_of_all_images_are_one_kernel() -> None:
         assert schedulers(problem) == ["parts", "reduction"]
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("problem", "scheduler", "masked"),
     [
@@ -109,6 +110,7 @@ def test_loads_of_several_inputs_have_no_predicates_but_in_the_last_pass(
     assert bool(call.launches[0].compiled.kernel.least) is masked
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("make", "side", "dtype", "scheduler"),
     [

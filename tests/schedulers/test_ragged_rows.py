@@ -73,6 +73,7 @@ def test_parts_of_a_row_in_a_cluster(
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
 @pytest.mark.parametrize("columns", [5376, 7680, 8200, 12344, 13312, 22504, 22528, 29000])
 def test_lengths_that_nothing_divides_are_loaded_ahead(program: Any, columns: int) -> None:
@@ -91,6 +92,7 @@ def test_two_rows_beside_two_others_in_a_cluster_do_not_spill() -> None:
     assert first.compiled.n_spills == 0
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
 def test_passes_that_are_full_have_no_predicates(program: Any) -> None:
     """Each loop over a row asks for its end in its last pass, around all that it does there."""

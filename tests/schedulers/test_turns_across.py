@@ -89,6 +89,7 @@ def explained(rows: int, columns: int, dtype: str = "bfloat16") -> str:
     return str(warpsmith.fuse(layer_norm_backward).lower(*inputs).compile().explain())
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_as_many_blocks_as_begin_alike() -> None:
     """Of 66 clusters that run at once 64; each leaves a row of sums."""
     found = explained(70, 27001)
@@ -97,6 +98,7 @@ def test_as_many_blocks_as_begin_alike() -> None:
     assert "float[27001,64]" in found
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("columns", "dtype"), [(4099, "bfloat16"), (12346, "bfloat16"), (9001, "float32")]
 )

@@ -24,6 +24,7 @@ def without_times(text: str) -> list[str]:
     return [line for line in text.splitlines() if "predicted" not in line]
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_forced_choice_is_obeyed() -> None:
     assert ROLE in explained(True)
     assert "role  " not in explained(False)
@@ -169,6 +170,7 @@ def test_a_schedule_by_hand_is_left_alone() -> None:
         fd.manual_execute(list(Case((5, 256), "float32").inputs(rms_norm_backward)))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_what_was_compared_is_explained() -> None:
     both = explained("auto", 8192)
     assert "predicted   waves " in both

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from warpsmith.runtime import cache
+from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Binary, Source
 
@@ -20,6 +24,19 @@ UNCOMPILED = Binary(
     stack_bytes=0,
     static_shared_bytes=0,
 )
+
+
+@contextmanager
+def uncompiled() -> Iterator[list[str]]:
+    """Kernels are lowered and printed into the list, in any order, and NVRTC is not asked."""
+    found: list[str] = []
+
+    def printed(self: CubinCache, source: Source, **told: object) -> Binary:
+        found.append(source.text)
+        return UNCOMPILED
+
+    with mock.patch.object(CubinCache, "get_or_compile", printed):
+        yield found
 
 
 def compiled_sources(monkeypatch: pytest.MonkeyPatch) -> list[Source]:

@@ -239,6 +239,7 @@ def plan(function: Callable[..., Any], *given: Array) -> str:
         return warpsmith.fuse(function).lower(*given).compile().explain()
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_what_does_not_pay_is_stored_before() -> None:
     """Of 2048 rows, eight tiles would compute each weight again; rows of 72 bytes are no boxes; of
     two operands one is computed; what is a result is stored anyway.
@@ -317,6 +318,7 @@ def test_one_computed_tensor_as_both_operands_is_stored_once_and_read_as_both() 
     check(result, product, product, rounded=2.0**-10)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_tensor_that_an_operand_needs_twice_has_two_tiles_in_shared_memory() -> None:
     """Of narrow tiles with a part of k each, whose sums take most of the rest."""
 
