@@ -141,7 +141,7 @@ def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
     assert "scheduler   reduction" in text
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(2, 1024), (7, 2048), (600, 32)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -51,7 +51,7 @@ MATRIX = (None, None)
 SHARED = MemoryType.shared
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(st.integers(0, 2**32))
 def test_random_products_are_right(seed: int) -> None:
     """Any order of dimensions, layout, alignment, type, broadcast, pointwise work and splits."""
@@ -110,7 +110,7 @@ def only(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
     monkeypatch.setattr(heuristic, "_fits_deep", lambda reads: True)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("tile", OF_WORDS)
 @pytest.mark.parametrize("size", [(60, 132, 52), (61, 131, 41)])

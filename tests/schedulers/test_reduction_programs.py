@@ -12,7 +12,7 @@ SHAPES = ((1, 1), (6, 40), (33, 17), (3, 520))
 DIMS = ((0,), (1,), (0, 1))
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", DIMS)
@@ -61,6 +61,7 @@ def test_epilogue_with_another_input(
     check_automatic(p.fusion, arrays, splits=splits, terms=math.prod(shape))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", DIMS)
 def test_row_and_column_inputs_before_the_reduction(

@@ -62,7 +62,7 @@ def test_extremes_start_beyond_every_value(op: str, dtype: DataType) -> None:
     check_automatic(p.fusion, arrays, splits=2)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("shape", [(1, 2), (5, 33), (12, 256), (65, 8)])
 @pytest.mark.parametrize("dims", [(0,), (1,), (0, 1)])

@@ -27,6 +27,7 @@ def fusion(dim: int, dtype: DataType, defined: Callable[[Any, Any], Any], **layo
     return fd.fusion
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_all_sizes(shape: tuple[int, int], dim: int) -> None:
@@ -150,6 +151,7 @@ OVER_GRID: dict[str, tuple[Callable[[Any], Any], torch.Tensor]] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", OVER_GRID)
 def test_long_rows_are_shared_by_blocks_of_the_grid(name: str) -> None:
     """The simulator finds no race and no hang, and every element within rounding of float64."""

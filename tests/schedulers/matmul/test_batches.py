@@ -9,7 +9,7 @@ from warpsmith import DataType, FusionDefinition, knobs
 M, N, K = 72, 88, 136
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("a", "b"),
     [

@@ -25,7 +25,7 @@ def with_params(monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("kind", "tile", "cluster"),
     [
@@ -55,6 +55,7 @@ def test_tiles_that_blocks_go_round(
     assert verification.verdict == "clean", str(verification)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["blocks", "squares"])
 def test_a_tile_that_groups_multiply_in_two_passes(
     monkeypatch: pytest.MonkeyPatch, kind: str

@@ -67,7 +67,7 @@ def total(ops: Any, x: Any, w: Any, bias: Any, residual: Any, row: Any) -> Any:
     "out", ["bfloat16", "float32", "float64", "float8_e4m3fn", "int8"], ids=lambda name: name
 )
 @pytest.mark.parametrize("beside", ["bfloat16", "float32", "float64", "float8_e5m2"])
-@pytest.mark.few(6)
+@pytest.mark.few(5)
 def test_types_of_what_is_loaded_and_stored(
     made: tuple[list[Array], Array], out: str, beside: str
 ) -> None:

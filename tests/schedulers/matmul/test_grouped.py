@@ -73,7 +73,7 @@ def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
     monkeypatch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **usual))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("blocks", "cluster", "k"),
     [
