@@ -83,8 +83,10 @@ def scan(
     print(f"compiled after {time.monotonic() - start:.0f} s", flush=True)
     times = []
     for length in found:
-        ms = do_bench_interleaved({"": _call(make, rows, length, dtype)}, 1, 4)[""]
+        ms = do_bench_interleaved({"": _call(make, rows, length, dtype)}, 1, 3)[""]
         times.append((length, 1e3 * ms))
+        if len(times) % 20 == 0:
+            print(f"{len(times)} timed after {time.monotonic() - start:.0f} s", flush=True)
     lines = []
     for length, longer, ratio in slower(times):
         if ratio > BOUND:
