@@ -40,6 +40,8 @@ class Candidate:
         refusals: why other schedulers declined.
         held: the parameters, where they are given whatever the sizes of a call.
         scheduler: the name in messages, `explain` and docs.
+        declines: why it cannot take a fusion, whatever the target; empty where it can.
+        lay: lays the schedule of some parameters on a draft.
         keeps: what is reduced stays in registers.
         sums_parts: it sums parts, or columns, and keeps all elements for what these sums give.
         loads_rows: kernels may have a role that loads rows.
@@ -55,6 +57,8 @@ class Candidate:
     held: Params | None = None
 
     scheduler: ClassVar[str]
+    declines: ClassVar[staticmethod[[Program], str]]
+    lay: ClassVar[staticmethod[[Fusion, tuple[Cached, ...], Any], None]]
     keeps: ClassVar[bool] = False
     sums_parts: ClassVar[bool] = False
     loads_rows: ClassVar[bool] = False
@@ -65,7 +69,7 @@ class Candidate:
     @classmethod
     def refusal(cls, fusion: Program, target: Target) -> str:
         """Why the scheduler cannot take a fusion; empty where it can."""
-        raise NotImplementedError
+        return cls.declines(fusion)
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
@@ -76,10 +80,6 @@ class Candidate:
 
     def parameters(self, problem: Problem) -> Params:
         """Those of a call whose sizes are supported."""
-        raise NotImplementedError
-
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: Any) -> None:
-        """Lay the schedule on a draft."""
         raise NotImplementedError
 
     def unfit(self, problem: Problem) -> str:

@@ -16,6 +16,7 @@ from warpsmith.targets.target import Target
 
 class Product(Candidate):
     scheduler = "matmul"
+    lay = staticmethod(apply.apply)
     in_vectors = False
 
     @classmethod
@@ -56,9 +57,6 @@ class Product(Candidate):
             "memory": super().bounds(problem)["memory"],
             "tensor cores": terms / problem.target.rates.tensor,
         }
-
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> None:
-        apply.apply(fusion, caches, params)
 
     def _works(self, problem: Problem) -> tuple[Work, ...]:
         return heuristic.works_of(self.fusion, problem)

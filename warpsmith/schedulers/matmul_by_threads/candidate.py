@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Alternatives, Candidate, Compared
 from warpsmith.schedulers.matmul.heuristic import product_of
@@ -14,16 +13,13 @@ from warpsmith.schedulers.matmul_by_threads.model import product_us
 from warpsmith.schedulers.matmul_by_threads.sides import keep_apart
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
-from warpsmith.targets.target import Target
 
 
 class ProductByThreads(Candidate):
     scheduler = "matmul_by_threads"
+    declines = staticmethod(applicability.refusal)
+    lay = staticmethod(apply.apply)
     in_vectors = False
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return applicability.refusal(fusion)
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
@@ -50,11 +46,6 @@ class ProductByThreads(Candidate):
             "memory": super().bounds(problem)["memory"],
             "products by threads": self._multiplying(problem) - START_US,
         }
-
-    def lay(
-        self, fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsParams
-    ) -> None:
-        apply.apply(fusion, caches, params)
 
     def _ranked(self, problem: Problem) -> list[tuple[MatmulByThreadsParams, float]]:
         return heuristic.ranked(self.fusion, self.domains, self.caches, problem)

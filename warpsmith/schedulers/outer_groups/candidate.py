@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.kept import WithTheGrid
 from warpsmith.schedulers.outer_groups import applicability, apply
 from warpsmith.schedulers.outer_groups.heuristic import Groups, channels_first
-from warpsmith.schedulers.outer_groups.shapes import OuterGroupsParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
-from warpsmith.targets.target import Target
 
 
 class OuterGroups(WithTheGrid[Groups]):
     scheduler = "outer_groups"
+    declines = staticmethod(applicability.refusal)
+    lay = staticmethod(apply.apply)
     view_of = Groups
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return applicability.refusal(fusion)
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
         caches = add_caches(draft)
         channels_first(draft, caches)
         return recompute_after(draft, caches)
-
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: OuterGroupsParams) -> None:
-        apply.apply(fusion, caches, params)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Program
-from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.counts import divides_sums
 from warpsmith.schedulers.kept import InRegisters
 from warpsmith.schedulers.outer_persistent import apply, heuristic
@@ -12,17 +9,14 @@ from warpsmith.schedulers.outer_persistent.heuristic import Columns
 from warpsmith.schedulers.outer_persistent.shapes import OuterPersistentParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.applicability import columns_refusal
-from warpsmith.targets.target import Target
 
 
 class OuterPersistent(InRegisters[Columns]):
     scheduler = "outer_persistent"
+    declines = staticmethod(columns_refusal)
+    lay = staticmethod(apply.apply)
     sums_parts = True
     view_of = Columns
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return columns_refusal(fusion)
 
     def unfit(self, problem: Problem) -> str:
         grid = not self.declined_by("outer_grid")
@@ -36,8 +30,3 @@ class OuterPersistent(InRegisters[Columns]):
 
     def multiplies(self, params: OuterPersistentParams) -> bool:
         return divides_sums(self.fusion)
-
-    def lay(
-        self, fusion: Fusion, caches: tuple[Cached, ...], params: OuterPersistentParams
-    ) -> None:
-        apply.apply(fusion, caches, params)

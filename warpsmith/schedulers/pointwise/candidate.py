@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Program
-from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.pointwise import applicability, apply, heuristic
 from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reads import read_in_vectors
-from warpsmith.targets.target import Target
 
 
 class Pointwise(Candidate):
     scheduler = "pointwise"
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return applicability.refusal(fusion)
+    declines = staticmethod(applicability.refusal)
+    lay = staticmethod(apply.apply)
 
     def parameters(self, problem: Problem) -> PointwiseParams:
         return heuristic.choose(self.fusion, self.domains, self.caches, problem)
@@ -44,6 +38,3 @@ class Pointwise(Candidate):
     def staged(self, problem: Problem) -> tuple[str, ...]:
         turned = self.parameters(problem).transposed
         return turned.names if turned else ()
-
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:
-        apply.apply(fusion, caches, params)

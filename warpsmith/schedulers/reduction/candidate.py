@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
@@ -15,15 +14,12 @@ from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
 from warpsmith.schedulers.reduction.shape import shape_of
 from warpsmith.schedulers.rows.rows import Rows
-from warpsmith.targets.target import Target
 
 
 class Reduced(Candidate):
     scheduler = "reduction"
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return applicability.refusal(fusion)
+    declines = staticmethod(applicability.refusal)
+    lay = staticmethod(apply.apply)
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
@@ -44,6 +40,3 @@ class Reduced(Candidate):
     @property
     def walked(self) -> Sequence[IterDomain]:
         return Rows(self.fusion, self.domains, self.caches).axes
-
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -> None:
-        apply.apply(fusion, caches, params)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.candidate import Compared
 from warpsmith.schedulers.counts import divides_sums
@@ -14,7 +13,6 @@ from warpsmith.schedulers.rows import applicability, apply, apply_turns, columns
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES
 from warpsmith.schedulers.rows.rows import Rows
-from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
 
 FEW_SPILLS = 16
@@ -52,12 +50,9 @@ class _OfRows(InRegisters[Rows]):
 
 class InnerPersistent(_OfRows):
     scheduler = "inner_persistent"
+    declines = staticmethod(applicability.refusal)
     few_spills = FEW_SPILLS
     near_counts = in_one_pass = True
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return applicability.refusal(fusion)
 
     def unfit(self, problem: Problem) -> str:
         if reason := strategy.unsupported_sizes(self.rows, problem):
@@ -74,16 +69,15 @@ class InnerPersistent(_OfRows):
             return {}
         return {columns.BLOCKS: strategy.blocks(self.rows, params, problem)}
 
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
+    @staticmethod
+    def lay(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
         (apply_turns if params.warp_specialize else apply).apply(fusion, caches, params)
 
 
 class InnerOuter(_OfRows):
     scheduler = "inner_outer"
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return columns.refusal(fusion)
+    declines = staticmethod(columns.refusal)
+    lay = staticmethod(apply_turns.apply)
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
@@ -100,6 +94,3 @@ class InnerOuter(_OfRows):
 
     def agreed(self, params: RowParams, problem: Problem) -> dict[str, int]:
         return {self.decides[0]: strategy.blocks(self.rows, params, problem)}
-
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
-        apply_turns.apply(fusion, caches, params)

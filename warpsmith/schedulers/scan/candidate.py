@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.program import Program
-from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.candidate import Alternatives, Candidate, Compared
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.scan import applicability, apply, heuristic
 from warpsmith.schedulers.scan.heuristic import ScanParams
-from warpsmith.targets.target import Target
 
 
 class Scanned(Candidate):
     scheduler = "scan"
+    declines = staticmethod(applicability.refusal)
+    lay = staticmethod(apply.apply)
     in_vectors = False
-
-    @classmethod
-    def refusal(cls, fusion: Program, target: Target) -> str:
-        return applicability.refusal(fusion)
 
     def parameters(self, problem: Problem) -> ScanParams:
         return heuristic.choose(self.fusion, self.domains, self.caches, problem)
@@ -43,9 +37,6 @@ class Scanned(Candidate):
     def us(self, problem: Problem) -> float:
         waited = min(us for _, us in self._shapes(problem))
         return max(super().us(problem), waited + problem.target.rates.launch_us)
-
-    def lay(self, fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> None:
-        apply.apply(fusion, caches, params)
 
     def _shapes(self, problem: Problem) -> Sequence[tuple[ScanParams, float]]:
         return heuristic.candidates(self.fusion, self.domains, self.caches, problem)
