@@ -5,68 +5,49 @@ from __future__ import annotations
 from typing import Any
 
 from warpsmith.sim.isa import Flag, Mode, Op, Scope, Semantics, Space
-from warpsmith.sim.ptx.decode.form import Row, row
+from warpsmith.sim.ptx.decode.form import Row, row, rows
 
 _RELEASE: dict[str, Any] = {"semantics": Semantics.RELEASE, "scope": Scope.CTA}
 _ACQUIRE: dict[str, Any] = {"semantics": Semantics.ACQUIRE, "scope": Scope.CTA}
 _RELAXED: dict[str, Any] = {"semantics": Semantics.RELAXED, "scope": Scope.CTA}
 _ORDER = "semantics=release|relaxed? scope=cta|cluster?"
-_WAITS = "semantics=acquire|relaxed? scope=cta|cluster?"
+_WAITS = "semantics=acquire|relaxed? scope=cta|cluster? space=$own? type=b64"
+_COUNTS = "semantics=relaxed? scope=cta|cluster? space=$shared? type=b64"
 
 
-def _block_barriers(head: str, aligned: str, flags: Flag) -> list[Row]:
+def _block_barriers(head: str, aligned: str, flags: Flag) -> tuple[Row, ...]:
     """`bar` is aligned; `barrier` is where it says so."""
-    return [
-        row(
-            *(head, Op.BAR, f"cta? sync {aligned}", "s:u32 s:u32?"),
-            mode=Mode.SYNC,
-            flags=flags,
-        ),
+    return (
+        row(head, Op.BAR, f"cta? sync {aligned}", "s:u32 s:u32?", mode=Mode.SYNC, flags=flags),
         row(head, Op.BAR, f"cta? arrive {aligned}", "s:u32 s:u32?", mode=Mode.ARRIVE, flags=flags),
-        row(
-            head,
-            Op.BAR,
-            f"cta? red mode=popc {aligned} type=u32",
-            "d s:u32 s:u32? s:pred",
+        *rows(
+            *(head, Op.BAR),
+            (f"cta? red mode=popc {aligned} type=u32", "d s:u32 s:u32? s:pred"),
+            (f"cta? red mode=and|or {aligned} type=pred", "d s:u32 s:u32? s:pred"),
             flags=flags,
         ),
-        row(
-            head,
-            Op.BAR,
-            f"cta? red mode=and|or {aligned} type=pred",
-            "d s:u32 s:u32? s:pred",
-            flags=flags,
-        ),
-    ]
+    )
 
 
-def _arrivals(head: str, flags: Flag) -> list[Row]:
+def _arrivals(head: str, flags: Flag) -> tuple[Row, ...]:
     """`mbarrier.arrive` or `mbarrier.arrive_drop`."""
-    return [
-        row(
-            *("mbarrier", Op.MBARRIER_ARRIVE, f"{head} {_ORDER} space=$shared? type=b64"),
-            "d [a] s:u32?",
-            flags=flags,
-            **_RELEASE,
-        ),
-        row(
-            "mbarrier",
-            Op.MBARRIER_ARRIVE,
-            f"{head} expect_tx {_ORDER} space=$shared? type=b64",
-            "d [a] s:u32",
-            flags=flags,
-            **_RELEASE,
-        ),
-        row(
-            "mbarrier",
-            Op.MBARRIER_ARRIVE,
-            f"{head} noComplete semantics=release? scope=cta? space=$own? type=b64",
-            "d [a] s:u32?",
-            flags=flags,
-            **_RELEASE,
-        ),
-    ]
+    own = "semantics=release? scope=cta? space=$own? type=b64"
+    return rows(
+        *("mbarrier", Op.MBARRIER_ARRIVE),
+        (f"{head} {_ORDER} space=$shared? type=b64", "d [a] s:u32?"),
+        (f"{head} expect_tx {_ORDER} space=$shared? type=b64", "d [a] s:u32"),
+        (f"{head} noComplete {own}", "d [a] s:u32?"),
+        flags=flags,
+        **_RELEASE,
+    )
 
+
+def _fence(suffixes: str, mode: Mode, operands: str = "", **fixed: Any) -> Row:
+    return row("fence", Op.FENCE, suffixes, operands, mode=mode, **fixed)
+
+
+_FROM_CLUSTER = "semantics=acquire sync_restrict::shared::cluster scope=cluster"
+_TO_CLUSTER = "semantics=release sync_restrict::shared::cta scope=cluster"
 
 ROWS: tuple[Row, ...] = (
     *_block_barriers("bar", "", Flag.ALIGNED),
@@ -85,45 +66,25 @@ ROWS: tuple[Row, ...] = (
     ),
     row("mbarrier", Op.MBARRIER_INIT, "init space=$own? type=b64", "[a] s:u32"),
     row("mbarrier", Op.MBARRIER_INVAL, "inval space=$own? type=b64", "[a]"),
-    *(
-        row(
-            "mbarrier",
-            op,
-            f"{head} semantics=relaxed? scope=cta|cluster? space=$shared? type=b64",
-            "[a] s:u32",
-            **_RELAXED,
-        )
-        for head, op in (
-            ("expect_tx", Op.MBARRIER_EXPECT_TX),
-            ("complete_tx", Op.MBARRIER_COMPLETE_TX),
-        )
-    ),
+    row("mbarrier", Op.MBARRIER_EXPECT_TX, f"expect_tx {_COUNTS}", "[a] s:u32", **_RELAXED),
+    row("mbarrier", Op.MBARRIER_COMPLETE_TX, f"complete_tx {_COUNTS}", "[a] s:u32", **_RELAXED),
     *_arrivals("arrive", Flag.NONE),
     *_arrivals("arrive_drop", Flag.DROP),
-    row(
-        *("mbarrier", Op.MBARRIER_TEST_WAIT, f"test_wait {_WAITS} space=$own? type=b64"),
-        "d:pred [a] s",
+    *rows(
+        *("mbarrier", Op.MBARRIER_TEST_WAIT),
+        (f"test_wait {_WAITS}", "d:pred [a] s"),
+        (f"test_wait parity {_WAITS}", "d:pred [a] s:u32"),
         **_ACQUIRE,
     ),
-    row(
-        *("mbarrier", Op.MBARRIER_TEST_WAIT, f"test_wait parity {_WAITS} space=$own? type=b64"),
-        "d:pred [a] s:u32",
-        **_ACQUIRE,
-    ),
-    row(
-        *("mbarrier", Op.MBARRIER_TRY_WAIT, f"try_wait {_WAITS} space=$own? type=b64"),
-        "d:pred [a] s s:u32?",
-        **_ACQUIRE,
-    ),
-    row(
-        *("mbarrier", Op.MBARRIER_TRY_WAIT, f"try_wait parity {_WAITS} space=$own? type=b64"),
-        "d:pred [a] s:u32 s:u32?",
+    *rows(
+        *("mbarrier", Op.MBARRIER_TRY_WAIT),
+        (f"try_wait {_WAITS}", "d:pred [a] s s:u32?"),
+        (f"try_wait parity {_WAITS}", "d:pred [a] s:u32 s:u32?"),
         **_ACQUIRE,
     ),
     row("mbarrier", Op.MBARRIER_PENDING, "pending_count type=b64", "d:u32 s"),
-    row(
-        *("fence", Op.FENCE, "semantics=sc|acq_rel|acquire|release? scope=$scope", ""),
-        mode=Mode.MEMORY,
+    _fence(
+        *("semantics=sc|acq_rel|acquire|release? scope=$scope", Mode.MEMORY),
         semantics=Semantics.ACQ_REL,
     ),
     row("membar", Op.FENCE, "scope=cta|sys", "", mode=Mode.MEMORY, semantics=Semantics.SC),
@@ -142,48 +103,17 @@ ROWS: tuple[Row, ...] = (
             ("proxy async space=global|shared::cta|shared::cluster", Mode.PROXY_ASYNC),
         )
     ),
-    row(
-        "fence",
-        Op.FENCE,
-        "proxy async::generic semantics=acquire sync_restrict::shared::cluster scope=cluster",
-        "",
-        mode=Mode.PROXY_ASYNC,
-        space=Space.SHARED_CLUSTER,
+    *(
+        _fence(f"{before}{suffixes}", mode, space=space)
+        for before, mode in (("proxy async::generic ", Mode.PROXY_ASYNC), ("", Mode.MEMORY))
+        for suffixes, space in (
+            (_FROM_CLUSTER, Space.SHARED_CLUSTER),
+            (_TO_CLUSTER, Space.SHARED),
+        )
     ),
-    row(
-        "fence",
-        Op.FENCE,
-        "proxy async::generic semantics=release sync_restrict::shared::cta scope=cluster",
-        "",
-        mode=Mode.PROXY_ASYNC,
-        space=Space.SHARED,
+    _fence("proxy tensormap::generic semantics=release scope=$scope", Mode.PROXY_TENSORMAP),
+    _fence(
+        "proxy tensormap::generic semantics=acquire scope=$scope", Mode.PROXY_TENSORMAP, "[a] n"
     ),
-    row(
-        "fence",
-        Op.FENCE,
-        "semantics=acquire sync_restrict::shared::cluster scope=cluster",
-        "",
-        mode=Mode.MEMORY,
-        space=Space.SHARED_CLUSTER,
-    ),
-    row(
-        "fence",
-        Op.FENCE,
-        "semantics=release sync_restrict::shared::cta scope=cluster",
-        "",
-        mode=Mode.MEMORY,
-        space=Space.SHARED,
-    ),
-    row(
-        *("fence", Op.FENCE, "proxy tensormap::generic semantics=release scope=$scope", ""),
-        mode=Mode.PROXY_TENSORMAP,
-    ),
-    row(
-        *("fence", Op.FENCE, "proxy tensormap::generic semantics=acquire scope=$scope", "[a] n"),
-        mode=Mode.PROXY_TENSORMAP,
-    ),
-    row(
-        *("fence", Op.FENCE, "mbarrier_init semantics=release scope=cluster", ""),
-        mode=Mode.MBARRIER_INIT,
-    ),
+    _fence("mbarrier_init semantics=release scope=cluster", Mode.MBARRIER_INIT),
 )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from warpsmith.sim.isa import Flag, Op
-from warpsmith.sim.ptx.decode.form import Row, row
+from warpsmith.sim.ptx.decode.form import Row, row, rows
 
 _ANY = "pred|b16|b32|b64"
 _COMPARED = "b16|b32|b64|u16|u32|u64|s16|s32|s64|f64"
-_SET = "u32|s32|f32|f16|bf16|u16|s16|f16x2|bf16x2"
-_HALVES = "f16|bf16"
-_PAIRS = "f16x2|bf16x2"
+_SET = f"type=u32|s32|f32|f16|bf16|u16|s16|f16x2|bf16x2 type2={_COMPARED}|f32|f16|bf16|f16x2|bf16x2"
 
 ROWS: tuple[Row, ...] = (
     *(
@@ -40,18 +38,10 @@ ROWS: tuple[Row, ...] = (
     row("bmsk", Op.BMSK, "clamp type=b32", "d s s"),
     row("prmt", Op.PRMT, "type=b32", "d s s s"),
     row("prmt", Op.PRMT, "type=b32 mode=f4e|b4e|rc8|ecl|ecr|rc16", "d s s s"),
-    row(
-        "set",
-        Op.SET,
-        f"compare=$compare ftz? type={_SET} type2={_COMPARED}|f32|{_HALVES}|{_PAIRS}",
-        "d s:2 s:2",
-    ),
-    row(
-        "set",
-        Op.SET,
-        "compare=$compare combine=$combine ftz? "
-        f"type={_SET} type2={_COMPARED}|f32|{_HALVES}|{_PAIRS}",
-        "d s:2 s:2 s:pred",
+    *rows(
+        *("set", Op.SET),
+        (f"compare=$compare ftz? {_SET}", "d s:2 s:2"),
+        (f"compare=$compare combine=$combine ftz? {_SET}", "d s:2 s:2 s:pred"),
     ),
     *(
         row("setp", Op.SETP, f"{suffixes} type={types}", f"{out} s s{last}", flags=flags)

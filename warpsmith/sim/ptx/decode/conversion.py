@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warpsmith.sim.isa import Op
-from warpsmith.sim.ptx.decode.form import Row, row
+from warpsmith.sim.ptx.decode.form import Row, row, rows
 
 _WHOLE = "u8|u16|u32|u64|s8|s16|s32|s64"
 _FLOAT = "f16|bf16|f32|f64"
@@ -16,21 +16,13 @@ ROWS: tuple[Row, ...] = (
     row("mov", Op.MOV, f"type={_MOVED}|b128", "d s"),
     row("mov", Op.PACK, "type=b16|b32|b64|b128", "d {s*:none}"),
     row("mov", Op.UNPACK, "type=b16|b32|b64|b128", "{d*:none} s"),
-    row("cvt", Op.CVT, f"type={_WHOLE} type2={_WHOLE}", "d s:2", loose=True),
-    row("cvt", Op.CVT, f"sat type={_WHOLE} type2={_WHOLE}", "d s:2", loose=True),
-    row(
-        *("cvt", Op.CVT, f"round={_TO_WHOLE} ftz? sat? type={_WHOLE} type2={_FLOAT}", "d s:2"),
-        loose=True,
-    ),
-    row(
-        *("cvt", Op.CVT, f"round=$rnd ftz? sat? type={_FLOAT} type2={_WHOLE}", "d s:2"),
-        loose=True,
-    ),
-    row(
-        "cvt",
-        Op.CVT,
-        f"round=$rnd|{_TO_WHOLE}? ftz? sat? type={_FLOAT} type2={_FLOAT}",
-        "d s:2",
+    *rows(
+        *("cvt", Op.CVT),
+        (f"type={_WHOLE} type2={_WHOLE}", "d s:2"),
+        (f"sat type={_WHOLE} type2={_WHOLE}", "d s:2"),
+        (f"round={_TO_WHOLE} ftz? sat? type={_WHOLE} type2={_FLOAT}", "d s:2"),
+        (f"round=$rnd ftz? sat? type={_FLOAT} type2={_WHOLE}", "d s:2"),
+        (f"round=$rnd|{_TO_WHOLE}? ftz? sat? type={_FLOAT} type2={_FLOAT}", "d s:2"),
         loose=True,
     ),
     row("cvt", Op.CVT, "round=rn|rz relu? satfinite? type=f16|bf16 type2=f32", "d s:2"),

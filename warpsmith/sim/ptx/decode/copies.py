@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from warpsmith.sim.isa import Flag, Mode, Op, Space
-from warpsmith.sim.ptx.decode.form import Row, row
+from warpsmith.sim.ptx.decode.form import Row, row, rows
 
 _COMPLETE = "mbarrier::complete_tx::bytes"
 _HINT = "L2::cache_hint?"
@@ -24,29 +26,20 @@ _FIELDS = (
 )
 
 
-def _loads() -> list[Row]:
+def _loads() -> Iterator[Row]:
     """Bulk and tensor copies into shared memory: a mask follows only `.multicast::cluster`."""
-    rows = []
     for cast, mask in (("", ""), (" multicast::cluster", " s:u16")):
+        tail = f"{_COMPLETE}{cast} {_HINT}"
         for space, flags in (("shared::cluster", Flag.NONE), ("shared::cta", Flag.SHARED_CTA)):
-            tail = f"global {_COMPLETE}{cast} {_HINT}"
-            rows += [
-                row(
-                    *("cp", Op.BULK_LOAD, f"async bulk space={space} {tail}"),
-                    f"[a] [a] s:u32 [a]{mask}",
-                    flags=flags,
-                ),
-                row(
-                    "cp",
-                    Op.TENSOR_LOAD,
-                    f"async bulk tensor {_RANK} space={space} global tile? "
-                    f"{_COMPLETE}{cast} {_HINT}",
-                    f"[a] [t] [a]{mask}",
-                    flags=flags,
-                ),
-            ]
-    return rows
+            bulk = f"async bulk space={space} global {tail}"
+            tensor = f"async bulk tensor {_RANK} space={space} global tile? {tail}"
+            yield row("cp", Op.BULK_LOAD, bulk, f"[a] [a] s:u32 [a]{mask}", flags=flags)
+            yield row("cp", Op.TENSOR_LOAD, tensor, f"[a] [t] [a]{mask}", flags=flags)
 
+
+_WITHIN = f"async bulk space=shared::cluster shared::cta {_COMPLETE}"
+_OUT = f"async bulk space=global shared::cta bulk_group {_HINT}"
+_TENSOR_OUT = f"async bulk tensor {_RANK} space=global shared::cta"
 
 ROWS: tuple[Row, ...] = (
     *(
@@ -61,42 +54,19 @@ ROWS: tuple[Row, ...] = (
     row("cp", Op.CP_ASYNC_WAIT, "async wait_all", "", flags=Flag.ALL),
     row("cp", Op.CP_ASYNC_ARRIVE, "async mbarrier arrive noinc? space=$own? type=b64", "[a]"),
     *_loads(),
-    row(
-        *("cp", Op.BULK_COPY, f"async bulk space=shared::cluster shared::cta {_COMPLETE}"),
-        "[a] [a] s:u32 [a]",
-    ),
-    row(
-        *("cp", Op.BULK_STORE, f"async bulk space=global shared::cta bulk_group {_HINT}"),
-        "[a] [a] s:u32",
-    ),
+    row("cp", Op.BULK_COPY, _WITHIN, "[a] [a] s:u32 [a]"),
+    row("cp", Op.BULK_STORE, _OUT, "[a] [a] s:u32"),
     row("cp", Op.NOP, f"async bulk prefetch L2 global {_HINT}", "[a] s:u32"),
     row("cp", Op.NOP, f"async bulk prefetch tensor {_RANK} L2 global tile? {_HINT}", "[t]"),
-    row(
-        "cp",
-        Op.TENSOR_STORE,
-        f"async bulk tensor {_RANK} space=global shared::cta tile? bulk_group {_HINT}",
-        "[t] [a]",
+    row("cp", Op.TENSOR_STORE, f"{_TENSOR_OUT} tile? bulk_group {_HINT}", "[t] [a]"),
+    *rows(
+        *("cp", Op.BULK_REDUCE),
+        (f"reduce {_WITHIN} mode=$atomic type={_REDUCED}", "[a] [a] s:u32 [a]"),
+        (f"reduce {_OUT} mode=$atomic noftz? type={_REDUCED}", "[a] [a] s:u32"),
     ),
     row(
-        "cp",
-        Op.BULK_REDUCE,
-        f"reduce async bulk space=shared::cluster shared::cta {_COMPLETE} "
-        f"mode=$atomic type={_REDUCED}",
-        "[a] [a] s:u32 [a]",
-    ),
-    row(
-        "cp",
-        Op.BULK_REDUCE,
-        f"reduce async bulk space=global shared::cta bulk_group {_HINT} "
-        f"mode=$atomic noftz? type={_REDUCED}",
-        "[a] [a] s:u32",
-    ),
-    row(
-        "cp",
-        Op.TENSOR_REDUCE,
-        f"reduce async bulk tensor {_RANK} space=global shared::cta mode=$atomic tile? "
-        f"bulk_group {_HINT}",
-        "[t] [a]",
+        *("cp", Op.TENSOR_REDUCE),
+        *(f"reduce {_TENSOR_OUT} mode=$atomic tile? bulk_group {_HINT}", "[t] [a]"),
     ),
     row("cp", Op.BULK_COMMIT, "async bulk commit_group", ""),
     row("cp", Op.BULK_WAIT, "async bulk wait_group read?", "n"),

@@ -90,6 +90,11 @@ def row(
     return Row(head, op, suffixes, operands, tuple(fixed.items()), loose)
 
 
+def rows(head: str, op: Op, *forms: tuple[str, str], **fixed: Any) -> tuple[Row, ...]:
+    """Lines that differ in their suffixes and operands alone."""
+    return tuple(row(head, op, suffixes, operands, **fixed) for suffixes, operands in forms)
+
+
 _SPACES = {
     "global": Space.GLOBAL,
     "shared": Space.SHARED,

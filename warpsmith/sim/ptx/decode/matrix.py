@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warpsmith.sim.isa import Flag, Op, Type
-from warpsmith.sim.ptx.decode.form import Form, Role, Row, row
+from warpsmith.sim.ptx.decode.form import Form, Role, Row, row, rows
 from warpsmith.sim.ptx.refusal import Refusal
 
 _PRODUCTS: dict[Type, int] = {
@@ -54,13 +54,15 @@ _SHAPES = "|".join(
 _WIDE = "|".join(f"m64n{n}k{k}" for n in range(8, 257, 8) for k in (8, 16, 32))
 _INPUTS = "f16|bf16|tf32|f64|e4m3|e5m2|s8|u8"
 _OUT = "f16|f32|f64|s32"
+_MMA = f"sync aligned shape={_SHAPES} row col"
+_TYPES = f"type={_OUT} type2={_INPUTS} type2b={_INPUTS} typec={_OUT}"
 _HALVES = "f16|bf16"
 _SMALL = "tf32|e4m3|e5m2"
 
 
 def _wgmma(types: str, out: str, scales: str, by_registers: str, by_memory: str) -> list[Row]:
-    begin = f"mma_async sync aligned shape={_WIDE} type={out} type2={types} operand=$input{scales}"
-    begin = begin.replace("operand=$input", f"type2b={types}")
+    kinds = f"type={out} type2={types} type2b={types}"
+    begin = f"mma_async sync aligned shape={_WIDE} {kinds}{scales}"
     return [
         row(
             *("wgmma", Op.WGMMA, begin, f"{{d*}} {{s*:2}} s:b64 s:pred{by_registers}"),
@@ -71,19 +73,10 @@ def _wgmma(types: str, out: str, scales: str, by_registers: str, by_memory: str)
 
 
 ROWS: tuple[Row, ...] = (
-    row(
-        "mma",
-        Op.MMA,
-        f"sync aligned shape={_SHAPES} row col satfinite? type={_OUT} type2={_INPUTS} "
-        f"type2b={_INPUTS} typec={_OUT}",
-        "{d*} {s*:2} {s*:2} {s*}",
-    ),
-    row(
-        "mma",
-        Op.MMA,
-        f"sync aligned shape={_SHAPES} row col kind::f8f6f4 type={_OUT} type2={_INPUTS} "
-        f"type2b={_INPUTS} typec={_OUT}",
-        "{d*} {s*:2} {s*:2} {s*}",
+    *rows(
+        *("mma", Op.MMA),
+        (f"{_MMA} satfinite? {_TYPES}", "{d*} {s*:2} {s*:2} {s*}"),
+        (f"{_MMA} kind::f8f6f4 {_TYPES}", "{d*} {s*:2} {s*:2} {s*}"),
     ),
     *_wgmma(_HALVES, "f16|f32", "", " n n n", " n n n n"),
     *_wgmma(_SMALL, "f16|f32", "", " n n", " n n"),

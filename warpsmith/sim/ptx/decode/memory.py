@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from warpsmith.sim.isa import Op, Scope, Semantics, Space
-from warpsmith.sim.ptx.decode.form import Row, row
+from warpsmith.sim.ptx.decode.form import Row, row, rows
 
 _EVICT1 = "L1::evict_normal|L1::evict_unchanged|L1::evict_first|L1::evict_last|L1::no_allocate"
 _EVICT2 = "L2::evict_normal|L2::evict_first|L2::evict_last"
@@ -36,49 +36,29 @@ def _accesses(head: str, op: Op, spaces: str, order: str, cached: str, operands:
     return rows
 
 
-def _atomics(head: str, op: Op, out: str) -> list[Row]:
+def _atomics(head: str, op: Op, out: str) -> tuple[Row, ...]:
     """`atom` or `red`; `out` is the destination with a space behind, or empty."""
-    begin = f"semantics=relaxed|acquire|release|acq_rel? scope=$scope? space={_ATOMIC_SPACES}?"
-    fixed: dict[str, Any] = {"semantics": Semantics.RELAXED, "scope": Scope.GPU}
-    hint = "L2::cache_hint?"
-    return [
-        row(head, op, f"{begin} mode=and|or|xor {hint} type=b32|b64", f"{out}[a] s", **fixed),
-        row(
-            *(head, op, f"{begin} mode=add {hint} type=u32|s32|u64|s64|f32|f64", f"{out}[a] s"),
-            **fixed,
-        ),
-        row(
-            head,
-            op,
-            f"{begin} mode=add noftz {hint} type=f16|f16x2|bf16|bf16x2",
-            f"{out}[a] s",
-            **fixed,
-        ),
-        row(head, op, f"{begin} mode=inc|dec {hint} type=u32", f"{out}[a] s", **fixed),
-        row(
-            *(head, op, f"{begin} mode=min|max {hint} type=u32|s32|u64|s64", f"{out}[a] s"),
-            **fixed,
-        ),
-        row(
-            head,
-            op,
-            f"{begin} mode=add {hint} vector=v2|v4 type=f32",
-            f"{out.replace('d', '{d}')}[a] {{s}}",
-            **fixed,
-        ),
-        row(
-            head,
-            op,
-            f"{begin} mode=add|min|max noftz {hint} vector=v2|v4|v8 type=f16|bf16|f16x2|bf16x2",
-            f"{out.replace('d', '{d}')}[a] {{s}}",
-            **fixed,
-        ),
-    ]
+    operands, vectors = f"{out}[a] s", f"{out.replace('d', '{d}')}[a] {{s}}"
+    halves = "type=f16|bf16|f16x2|bf16x2"
+    return rows(
+        *(head, op),
+        (f"{_ATOM} mode=and|or|xor {_HINT} type=b32|b64", operands),
+        (f"{_ATOM} mode=add {_HINT} type=u32|s32|u64|s64|f32|f64", operands),
+        (f"{_ATOM} mode=add noftz {_HINT} type=f16|f16x2|bf16|bf16x2", operands),
+        (f"{_ATOM} mode=inc|dec {_HINT} type=u32", operands),
+        (f"{_ATOM} mode=min|max {_HINT} type=u32|s32|u64|s64", operands),
+        (f"{_ATOM} mode=add {_HINT} vector=v2|v4 type=f32", vectors),
+        (f"{_ATOM} mode=add|min|max noftz {_HINT} vector=v2|v4|v8 {halves}", vectors),
+        **_RELAXED_GPU,
+    )
 
 
-_ATOM = "semantics=relaxed|acquire|release|acq_rel? scope=$scope? " + f"space={_ATOMIC_SPACES}?"
+_ATOM = f"semantics=relaxed|acquire|release|acq_rel? scope=$scope? space={_ATOMIC_SPACES}?"
 _RELAXED_GPU: dict[str, Any] = {"semantics": Semantics.RELAXED, "scope": Scope.GPU}
+_HINT = "L2::cache_hint?"
 _COMPLETE = "mbarrier::complete_tx::bytes"
+_POLICY = f"{_EVICT2}|L2::evict_unchanged"
+_MATRICES = "sync aligned m8n8 vector=x1|x2|x4 trans? space=$own? type=b16"
 
 ROWS: tuple[Row, ...] = (
     *_accesses("ld", Op.LD, _LOAD_SPACES, "acquire", "ca|cg|cs|lu|cv? nc?", "d [a]"),
@@ -86,15 +66,10 @@ ROWS: tuple[Row, ...] = (
     row("ldu", Op.LD, "space=global? type=$memory", "d [a]", loose=True),
     row("ldu", Op.LD, "space=global? vector=v2|v4 type=$memory", "{d} [a]", loose=True),
     *_atomics("atom", Op.ATOM, "d "),
-    row(
-        *("atom", Op.ATOM, f"{_ATOM} mode=exch L2::cache_hint? type=b32|b64|b128", "d [a] s"),
-        **_RELAXED_GPU,
-    ),
-    row(
-        "atom",
-        Op.ATOM,
-        f"{_ATOM} mode=cas L2::cache_hint? type=b16|b32|b64|b128",
-        "d [a] s s",
+    *rows(
+        *("atom", Op.ATOM),
+        (f"{_ATOM} mode=exch {_HINT} type=b32|b64|b128", "d [a] s"),
+        (f"{_ATOM} mode=cas {_HINT} type=b16|b32|b64|b128", "d [a] s s"),
         **_RELAXED_GPU,
     ),
     *_atomics("red", Op.RED, ""),
@@ -117,37 +92,18 @@ ROWS: tuple[Row, ...] = (
         )
         for vector, value in (("", "s"), ("vector=v2|v4 ", "{s}"))
     ),
-    row(
-        *("ldmatrix", Op.LDMATRIX, "sync aligned m8n8 vector=x1|x2|x4 trans? space=$own? type=b16"),
-        "{d:b32} [a]",
-    ),
-    row(
-        *("stmatrix", Op.STMATRIX, "sync aligned m8n8 vector=x1|x2|x4 trans? space=$own? type=b16"),
-        "[a] {s:b32}",
-    ),
+    row("ldmatrix", Op.LDMATRIX, _MATRICES, "{d:b32} [a]"),
+    row("stmatrix", Op.STMATRIX, _MATRICES, "[a] {s:b32}"),
     row("mapa", Op.MAPA, "space=shared::cluster type=u32|u64", "d s s:u32"),
     row("mapa", Op.MAPA, "type=u32|u64", "d s s:u32"),
     row("getctarank", Op.GETCTARANK, "space=shared::cluster? type=u32|u64", "d:u32 s"),
-    row(
-        "createpolicy",
-        Op.POLICY,
-        f"fractional {_EVICT2}|L2::evict_unchanged L2::evict_first|L2::evict_unchanged? type=b64",
-        "d",
+    *rows(
+        *("createpolicy", Op.POLICY),
+        (f"fractional {_POLICY} L2::evict_first|L2::evict_unchanged? type=b64", "d"),
+        (f"fractional {_POLICY} L2::evict_first|L2::evict_unchanged? type=b64", "d x"),
+        (f"range global? {_POLICY} L2::evict_first|L2::evict_unchanged? type=b64", "d [a] x x"),
+        ("cvt L2 type=b64", "d x"),
     ),
-    row(
-        "createpolicy",
-        Op.POLICY,
-        f"fractional {_EVICT2}|L2::evict_unchanged L2::evict_first|L2::evict_unchanged? type=b64",
-        "d x",
-    ),
-    row(
-        "createpolicy",
-        Op.POLICY,
-        f"range global? {_EVICT2}|L2::evict_unchanged "
-        "L2::evict_first|L2::evict_unchanged? type=b64",
-        "d [a] x x",
-    ),
-    row("createpolicy", Op.POLICY, "cvt L2 type=b64", "d x"),
     row("prefetch", Op.NOP, "global|local? L1|L2", "[a]"),
     row("prefetch", Op.NOP, "global L2::evict_last|L2::evict_normal", "[a]"),
     row("prefetch", Op.NOP, "const|param? tensormap", "[a]"),
