@@ -17,7 +17,6 @@ from warpsmith.ops.table.op import (
     library,
     library2,
     operation,
-    quiet,
     spelled,
 )
 
@@ -62,7 +61,7 @@ def _rounding(name: str, numpy: Meaning, function: str, doc: str) -> PointwiseOp
     def meaning(x: np.ndarray) -> np.ndarray:
         return numpy(x) if x.dtype.kind == "f" else x
 
-    return operation(name, 1, meaning, joined(library(function), _UNCHANGED), doc)
+    return operation(name, meaning, joined(library(function), _UNCHANGED), doc)
 
 
 BITS_OF_ABS = "__int_as_float(ws_float_bits({0}) & 0x7fffffff)"
@@ -71,7 +70,6 @@ BITS_OF_ABS = "__int_as_float(ws_float_bits({0}) & 0x7fffffff)"
 ARITHMETIC = (
     operation(
         "abs",
-        1,
         np.abs,
         Spelling(
             (
@@ -84,17 +82,15 @@ ARITHMETIC = (
         "Absolute value; the lowest integer stays as it is.",
         pieces=("float_bits",),
     ),
-    PointwiseOp(
-        name="atan2",
-        arity=2,
+    operation(
+        "atan2",
+        np.arctan2,
+        library2("atan2"),
+        "Angle of the point (b, a) in radians.",
         rule=Rule.FLOAT,
-        numpy=quiet(np.arctan2),
-        cuda=library2("atan2"),
-        doc="Angle of the point (b, a) in radians.",
     ),
     operation(
         "add",
-        2,
         np.add,
         joined(spelled("({0} + {1})", *NUMBERS), spelled("({0} || {1})", _BOOL)),
         "Sum; of bools, their logical or.",
@@ -102,7 +98,6 @@ ARITHMETIC = (
     _rounding("ceil", np.ceil, "ceil", "Smallest whole number that is not below x."),
     operation(
         "div",
-        2,
         _div,
         spelled("({0} / {1})", *NUMBERS),
         "Quotient; of integers, towards zero. An integer divisor of 0 gives an unspecified number.",
@@ -110,7 +105,6 @@ ARITHMETIC = (
     _rounding("floor", np.floor, "floor", "Largest whole number that is not above x."),
     operation(
         "fmod",
-        2,
         np.fmod,
         joined(library2("fmod"), spelled("({0} % {1})", *INTEGERS)),
         "Remainder with the sign of the dividend. An integer divisor of 0 gives an unspecified "
@@ -118,7 +112,6 @@ ARITHMETIC = (
     ),
     operation(
         "frac",
-        1,
         _frac,
         spelled("ws_frac({0})", *FLOATS),
         "x - trunc(x); NaN for infinities.",
@@ -126,15 +119,13 @@ ARITHMETIC = (
     ),
     operation(
         "mul",
-        2,
         np.multiply,
         joined(spelled("({0} * {1})", *NUMBERS), spelled("({0} && {1})", _BOOL)),
         "Product; of bools, their logical and.",
     ),
-    operation("neg", 1, np.negative, spelled("(-{0})", *NUMBERS), "x with the other sign."),
+    operation("neg", np.negative, spelled("(-{0})", *NUMBERS), "x with the other sign."),
     operation(
         "nextafter",
-        2,
         np.nextafter,
         library2("nextafter"),
         "The float beside `a` on the way to `b`.",
@@ -142,7 +133,6 @@ ARITHMETIC = (
     ),
     operation(
         "pow",
-        2,
         _pow,
         joined(library2("pow"), spelled("ws_pow({0}, {1})", *INTEGERS)),
         "Power; of integers, wrapping, and 0 for negative exponents unless |a| is 1.",
@@ -150,7 +140,6 @@ ARITHMETIC = (
     ),
     operation(
         "remainder",
-        2,
         np.remainder,
         spelled("ws_remainder({0}, {1})", *NUMBERS),
         "Remainder with the sign of the divisor. An integer divisor of 0 gives an unspecified "
@@ -160,20 +149,18 @@ ARITHMETIC = (
     _rounding("round", np.rint, "rint", "Nearest whole number, the even one of two."),
     operation(
         "sign",
-        1,
         _sign,
         joined(spelled("ws_sign({0})", *NUMBERS), spelled("{0}", _BOOL)),
         "-1, 0 or 1; 0 for NaN.",
         ("sign",),
     ),
-    operation("sub", 2, np.subtract, spelled("({0} - {1})", *NUMBERS), "Difference."),
-    PointwiseOp(
-        name="truediv",
-        arity=2,
+    operation("sub", np.subtract, spelled("({0} - {1})", *NUMBERS), "Difference."),
+    operation(
+        "truediv",
+        np.true_divide,
+        spelled("({0} / {1})", *FLOATS),
+        "Quotient, correctly rounded.",
         rule=Rule.FLOAT,
-        numpy=quiet(np.true_divide),
-        cuda=spelled("({0} / {1})", *FLOATS),
-        doc="Quotient, correctly rounded.",
     ),
     _rounding("trunc", np.trunc, "trunc", "Whole number next to x towards zero."),
 )

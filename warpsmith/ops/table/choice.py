@@ -44,14 +44,12 @@ def _addcmul(x: np.ndarray, a: np.ndarray, b: np.ndarray, value: np.ndarray) -> 
 CHOICE = (
     operation(
         "addcmul",
-        4,
         _addcmul,
         spelled("({0} + {3} * {1} * {2})", *NUMBERS),
         "x + value * a * b, for operands (x, a, b, value).",
     ),
     operation(
         "clamp",
-        3,
         _clamp,
         spelled("ws_minimum(ws_maximum({0}, {1}), {2})", *NUMBERS),
         "x between low and high; NaN when one is NaN, high when low is above high.",
@@ -59,7 +57,6 @@ CHOICE = (
     ),
     operation(
         "lerp",
-        3,
         _lerp,
         spelled("ws_lerp({0}, {1}, {2})", *FLOATS),
         "start + weight * (end - start), exact at weight 0 and 1.",
@@ -67,7 +64,6 @@ CHOICE = (
     ),
     operation(
         "maximum",
-        2,
         np.maximum,
         joined(spelled("ws_maximum({0}, {1})", *NUMBERS), spelled("({0} || {1})", DataType.Bool)),
         "The larger; NaN when one is NaN.",
@@ -75,7 +71,6 @@ CHOICE = (
     ),
     operation(
         "minimum",
-        2,
         np.minimum,
         joined(spelled("ws_minimum({0}, {1})", *NUMBERS), spelled("({0} && {1})", DataType.Bool)),
         "The smaller; NaN when one is NaN.",
@@ -83,7 +78,6 @@ CHOICE = (
     ),
     operation(
         "relu",
-        1,
         _relu,
         Spelling(
             (
@@ -98,7 +92,6 @@ CHOICE = (
     ),
     operation(
         "threshold",
-        3,
         _threshold,
         spelled("ws_threshold({0}, {1}, {2})", *NUMBERS),
         "value where x is at most limit, else x, for operands (x, limit, value); NaN stays.",
@@ -106,7 +99,6 @@ CHOICE = (
     ),
     operation(
         "where",
-        3,
         np.where,
         spelled("({0} ? {1} : {2})", *_ALL),
         "a where the condition holds, else b, for operands (condition, a, b).",

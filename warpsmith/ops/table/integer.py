@@ -48,35 +48,30 @@ def _logical_right_shift(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 INTEGER = (
     _integer(
         "bitwise_and",
-        2,
         np.bitwise_and,
         joined(spelled("({0} & {1})", *INTEGERS), spelled("({0} && {1})", DataType.Bool)),
         "Bits that both have; of bools, the logical and.",
     ),
     _integer(
         "bitwise_or",
-        2,
         np.bitwise_or,
         joined(spelled("({0} | {1})", *INTEGERS), spelled("({0} || {1})", DataType.Bool)),
         "Bits that one has; of bools, the logical or.",
     ),
     _integer(
         "bitwise_xor",
-        2,
         np.bitwise_xor,
         joined(spelled("({0} ^ {1})", *INTEGERS), spelled("({0} != {1})", DataType.Bool)),
         "Bits that differ; of bools, whether they differ.",
     ),
     _integer(
         "bitwise_not",
-        1,
         np.invert,
         joined(spelled("(~{0})", *INTEGERS), spelled("(!{0})", DataType.Bool)),
         "All bits turned; of a bool, its logical not.",
     ),
     _integer(
         "bitwise_left_shift",
-        2,
         _left_shift,
         spelled("ws_shift_left({0}, {1})", *INTEGERS),
         "a * 2^b, wrapping; 0 when b is negative or at least the number of bits.",
@@ -84,7 +79,6 @@ INTEGER = (
     ),
     _integer(
         "bitwise_right_shift",
-        2,
         _right_shift,
         spelled("ws_shift_right({0}, {1})", *INTEGERS),
         "a / 2^b downwards; only the sign is left when b is negative or at least the bits.",
@@ -92,7 +86,6 @@ INTEGER = (
     ),
     _integer(
         "logical_right_shift",
-        2,
         _logical_right_shift,
         spelled("ws_shift_right_logical({0}, {1})", *INTEGERS),
         "Bits moved right and filled with 0; 0 when b is negative or at least the bits.",
@@ -100,7 +93,6 @@ INTEGER = (
     ),
     _integer(
         "gcd",
-        2,
         np.gcd,
         spelled("ws_gcd({0}, {1})", *INTEGERS),
         "Greatest common divisor, not negative.",
@@ -108,7 +100,6 @@ INTEGER = (
     ),
     _integer(
         "mod",
-        2,
         np.fmod,
         spelled("({0} % {1})", *INTEGERS),
         "C's remainder, with the sign of the dividend; unspecified for divisor 0.",

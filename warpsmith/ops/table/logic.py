@@ -14,7 +14,6 @@ from warpsmith.ops.table.op import (
     Spelling,
     joined,
     operation,
-    quiet,
     spelled,
 )
 
@@ -30,24 +29,24 @@ _INFINITY = {
 
 def _compare(name: str, numpy: Meaning, sign: str, doc: str) -> PointwiseOp:
     cuda = spelled(f"({{0}} {sign} {{1}})", *_ALL)
-    return operation(name, 2, numpy, cuda, doc, rule=Rule.COMPARE)
+    return operation(name, numpy, cuda, doc, rule=Rule.COMPARE)
 
 
 def _ordered(name: str, numpy: Meaning, sign: str, single: str, doc: str) -> PointwiseOp:
     """A comparison whose text for Float is another one: ptxas answers some by itself, wrongly."""
     others = tuple(dtype for dtype in _ALL if dtype is not DataType.Float)
     cuda = joined(spelled(single, DataType.Float), spelled(f"({{0}} {sign} {{1}})", *others))
-    return operation(name, 2, numpy, cuda, doc, ("at_least",), rule=Rule.COMPARE)
+    return operation(name, numpy, cuda, doc, ("at_least",), rule=Rule.COMPARE)
 
 
-def _logical(name: str, arity: int, numpy: Meaning, text: str, doc: str) -> PointwiseOp:
-    return operation(name, arity, numpy, spelled(text, DataType.Bool), doc, rule=Rule.LOGICAL)
+def _logical(name: str, numpy: Meaning, text: str, doc: str) -> PointwiseOp:
+    return operation(name, numpy, spelled(text, DataType.Bool), doc, rule=Rule.LOGICAL)
 
 
 def _classify(name: str, numpy: Meaning, floats: Spelling, exact: str, doc: str) -> PointwiseOp:
     """A question about floats, whose answer for integers and bools is `exact`."""
     cuda = joined(floats, spelled(exact, *_EXACT))
-    return operation(name, 1, numpy, cuda, doc, rule=Rule.CLASSIFY)
+    return operation(name, numpy, cuda, doc, rule=Rule.CLASSIFY)
 
 
 def _against_infinity(double: str, single: str) -> Spelling:
@@ -85,9 +84,9 @@ LOGIC = (
     _ordered("gt", np.greater, ">", "ws_above({0}, {1})", "a is above b."),
     _ordered("le", np.less_equal, "<=", "ws_at_least({1}, {0})", "a is at most b."),
     _ordered("lt", np.less, "<", "ws_above({1}, {0})", "a is below b."),
-    _logical("logical_and", 2, np.logical_and, "({0} && {1})", "Both are not zero."),
-    _logical("logical_or", 2, np.logical_or, "({0} || {1})", "One is not zero."),
-    _logical("logical_not", 1, np.logical_not, "(!{0})", "x is zero."),
+    _logical("logical_and", np.logical_and, "({0} && {1})", "Both are not zero."),
+    _logical("logical_or", np.logical_or, "({0} || {1})", "One is not zero."),
+    _logical("logical_not", np.logical_not, "(!{0})", "x is zero."),
     _classify(
         "isfinite",
         np.isfinite,
@@ -123,29 +122,24 @@ LOGIC = (
         _NEVER,
         "Positive infinity.",
     ),
-    PointwiseOp(
-        name="isreal",
-        arity=1,
+    operation(
+        "isreal",
+        lambda x: np.ones(x.shape, bool),
+        spelled(_ALWAYS, *_ALL),
+        "True: there are no complex types here.",
         rule=Rule.CLASSIFY,
-        numpy=quiet(lambda x: np.ones(x.shape, bool)),
-        cuda=spelled(_ALWAYS, *_ALL),
-        doc="True: there are no complex types here.",
     ),
-    PointwiseOp(
-        name="signbit",
-        arity=1,
-        rule=Rule.CLASSIFY,
-        numpy=quiet(_signbit),
-        cuda=Spelling(
-            (
-                (DataType.Double, "(__double_as_longlong({0}) < 0)"),
-                (DataType.Float, "(ws_float_bits({0}) < 0)"),
-                (DataType.Int, "({0} < 0)"),
-                (DataType.Int32, "({0} < 0)"),
-                (DataType.Bool, _NEVER),
-            )
+    operation(
+        "signbit",
+        _signbit,
+        joined(
+            spelled("(__double_as_longlong({0}) < 0)", DataType.Double),
+            spelled("(ws_float_bits({0}) < 0)", DataType.Float),
+            spelled("({0} < 0)", *INTEGERS),
+            spelled(_NEVER, DataType.Bool),
         ),
-        doc="The sign bit is set: true for -0.0, and either for a NaN.",
-        pieces=("float_bits",),
+        "The sign bit is set: true for -0.0, and either for a NaN.",
+        ("float_bits",),
+        rule=Rule.CLASSIFY,
     ),
 )

@@ -56,6 +56,11 @@ class Spelling:
         """The types that the operation can be computed in."""
         return tuple(dtype for dtype, _ in self.texts)
 
+    @property
+    def arity(self) -> int:
+        """How many arguments there are."""
+        return self.texts[0][1].count("{")
+
     def __call__(self, dtype: DataType, args: tuple[str, ...]) -> str:
         """The expression for arguments of type `dtype`. Index is spelled as Int."""
         wanted = DataType.Int if dtype is DataType.Index else dtype
@@ -71,7 +76,6 @@ class PointwiseOp:
 
     Args:
         name: the name under `fd.ops`.
-        arity: number of operands.
         rule: how types are found.
         numpy: the meaning on arrays that have been converted to the compute type (Double, Float,
             Int, Int32 or Bool); it never warns or raises because of values.
@@ -85,7 +89,6 @@ class PointwiseOp:
     """
 
     name: str
-    arity: int
     rule: Rule
     numpy: Meaning
     cuda: Spelling
@@ -93,6 +96,11 @@ class PointwiseOp:
     conditions: int = 0
     halves: bool = True
     doc: str
+
+    @property
+    def arity(self) -> int:
+        """How many operands there are."""
+        return self.cuda.arity
 
     def compute_dtype(self, dtype: DataType) -> DataType:
         """The type that operands of the promoted type `dtype` are computed in."""
@@ -123,7 +131,6 @@ class PointwiseOp:
 
 def operation(
     name: str,
-    arity: int,
     numpy: Meaning,
     cuda: Spelling,
     doc: str,
@@ -136,7 +143,6 @@ def operation(
     """An entry of the table, by Rule.SAME unless another one is given, whose meaning is quiet."""
     return PointwiseOp(
         name=name,
-        arity=arity,
         rule=rule,
         numpy=quiet(numpy),
         cuda=cuda,

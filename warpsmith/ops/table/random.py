@@ -100,7 +100,6 @@ def _kept(index: np.ndarray, least: np.ndarray, seed: np.ndarray, offset: np.nda
 DRAWS = (
     PointwiseOp(
         name="philox",
-        arity=3,
         rule=Rule.DRAW,
         numpy=quiet(_philox),
         cuda=spelled("ws_philox({0}, {1}, {2})", DataType.Int),
@@ -109,7 +108,6 @@ DRAWS = (
     ),
     PointwiseOp(
         name="kept",
-        arity=4,
         rule=Rule.DECIDE,
         numpy=quiet(_kept),
         cuda=spelled("ws_kept({0}, {1}, {2}, {3})", DataType.Int),

@@ -25,7 +25,6 @@ def _rank(kind: type[np.floating]) -> Meaning:
 RANKS = tuple(
     PointwiseOp(
         name=name,
-        arity=1,
         rule=Rule.RANK,
         numpy=_rank(kind),
         cuda=spelled("ws_rank({0})", dtype),

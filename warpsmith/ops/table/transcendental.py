@@ -14,7 +14,6 @@ from warpsmith.ops.table.op import (
     Spelling,
     library,
     operation,
-    quiet,
     spelled,
 )
 
@@ -23,7 +22,7 @@ def _float(
     name: str, numpy: Meaning, doc: str, cuda: Spelling | None = None, pieces: tuple[str, ...] = ()
 ) -> PointwiseOp:
     """A unary operation by Rule.FLOAT; the C library has it by the same name unless `cuda`."""
-    return operation(name, 1, numpy, cuda or library(name), doc, pieces, rule=Rule.FLOAT)
+    return operation(name, numpy, cuda or library(name), doc, pieces, rule=Rule.FLOAT)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -71,14 +70,12 @@ TRANSCENDENTAL = (
     ),
     _float("rsqrt", lambda x: 1 / np.sqrt(x), "1 / sqrt(x)."),
     _float("sigmoid", _sigmoid, "1 / (1 + exp(-x)).", _SIGMOID, ("divide_full",)),
-    PointwiseOp(
-        name="silu",
-        arity=1,
-        rule=Rule.FLOAT,
-        numpy=quiet(_silu),
-        cuda=spelled("ws_silu({0})", *FLOATS),
-        pieces=("silu",),
-        doc="x * sigmoid(x); integers, which PyTorch refuses, give Float as sigmoid does.",
+    _float(
+        "silu",
+        _silu,
+        "x * sigmoid(x); integers, which PyTorch refuses, give Float as sigmoid does.",
+        spelled("ws_silu({0})", *FLOATS),
+        ("silu",),
     ),
     _float("sin", np.sin, "Sine of radians."),
     _float("sinh", np.sinh, "Hyperbolic sine."),
