@@ -11,27 +11,23 @@ from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split, split_across
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_cluster, divide_row, merge_all, order_loops
-from warpsmith.schedulers.layout import in_lines
-from warpsmith.schedulers.rows.columns import BLOCKS, blocks_of, rows_alone
+from warpsmith.schedulers.rows.columns import BLOCKS, blocks_of
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.rows.recompute import recompute, runs_of
 from warpsmith.schedulers.rows.rows import Rows
-from warpsmith.schedulers.tiles import (
-    copies_of,
-    divide_rows,
-    divide_weights,
-    fill_ahead,
-    inline_rows,
-    loads_first,
-    through_shared,
+from warpsmith.schedulers.rows.turn_loads import (
+    GRID,
+    SIDE,
+    TURN,
+    divide_tiles,
+    loaded_by,
+    place,
+    put_in_order,
+    run_ahead,
 )
-
-GRID, TURN, SIDE = 0, 1, 2
-"""Places of the loops over blocks, over a block's turns, and over rows side by side or groups."""
+from warpsmith.schedulers.tiles import copies_of, inline_rows
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
@@ -52,19 +48,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     stage at a time. Their sums are joined in the end, or each leaves a row of them.
     """
     given = Rows(fusion, map_of(fusion), caches)
-    columns, full = given.columns, {cached.register for cached in given.full}
-    row, shared = row_start(params), {cached.register for cached in given.weights}
-    of_some = {cached.register for cached in given.weights if given.differs(cached)}
-    tiles: tuple[TensorView, ...] = ()
-    if params.ring:
-        tiles = through_shared(given.loads, by_threads=params.by_threads, chunks=params.chunks)
-    kept = through_shared(given.weights) if params.weights_in_shared else ()
-    there = set(kept) or set(shared)
-    there |= set(tiles) if params.reread else set()
-    recompute(fusion, runs_of(rows_alone(fusion, columns), again=params.again, there=there))
-    readers = [reader for tile in kept for reader in fusion.consumers(tile)]
-    late = params.reload_weights or params.weights_in_shared
-    loads_first(fusion, caches, full, readers, reload_weights=late)
+    columns, row = given.columns, row_start(params)
+    loaded = loaded_by(given, params)
+    put_in_order(fusion, caches, columns, loaded, params)
     domains = map_of(fusion)  # sizes of one dimension go by the name of the first load's
     rows = Rows(fusion, domains, caches)
     results = {t for column in columns for t in fusion.consumers(column)}
@@ -76,25 +62,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     places = {domains.group(axis): place for place, axis in enumerate((*keeps, *rows.row))}
     order_loops(first, domains, places)
     _divide_rows(fusion, first, rows, params)
-    elements = params.row or params.unroll * params.block_x * params.vector
-    brought = () if params.by_threads else tiles
-    for tile in brought:
-        size, whole = tile.dtype.size, params.uneven or elements
-        tile.in_lines = in_lines(elements, whole, size, chunks=params.chunks)
-    divide_rows(
-        fusion,
-        brought,
-        first,
-        elements,
-        params.cluster,
-        uneven=params.uneven > 0,
-        divided=params.across,
-    )
-    divide_weights(fusion, kept, elements, specialize=True)
+    brought = divide_tiles(fusion, first, loaded, params)
     _divide_row(fusion, first, SIDE + 1 + _several(params), rows, params)
     for column in columns:
         _divide_columns(fusion, column, domains, rows, params)
-    apart = {*columns, *brought, *kept, *results}
+    apart = {*columns, *brought, *loaded.kept, *results}
     alike = [t for t in fusion.computed if t not in apart and t is not first]
     transform_like(first, alike)
     for tensor in (first, *columns):
@@ -117,37 +89,17 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
         parallelize_like(columns[0], selected_tensors=stores)
     for cached in caches:
         if cached.name in params.vectorized:
-            for copy in copies_of(fusion, cached, (*tiles, *kept)):
+            for copy in copies_of(fusion, cached, (*loaded.tiles, *loaded.kept)):
                 parallelize(copy, -1, ParallelType.vectorize)
     last = Rows(fusion, domains, caches).sums[0]
     inline_rows(fusion, last, SIDE + 1, together=row > SIDE + 1)
     for cached in caches:
-        register = cached.register
-        if cached.load and register in full:
-            register.streaming = not tiles
-            register.evict_last = params.evict_last and not tiles
-            if not params.reread:
-                register.compute_at = min(register.compute_at, row)
-        elif cached.load and register in shared:
-            if not params.reload_weights and not kept and register not in of_some:
-                register.compute_at = min(register.compute_at, TURN)
-        elif cached.load and register.compute_at > TURN:  # one of a row, such as its statistics
-            register.compute_at = min(register.compute_at, row)
-            circular_buffer(register, 2)
+        if cached.load:
+            place(cached.register, loaded, row, params)
     for tensor in running:
         tensor.compute_at = min(tensor.compute_at, TURN)
-    for tile in tiles:
-        if params.by_threads and params.vector > 1:
-            parallelize(tile, -1, ParallelType.vectorize)
-        tile.evict_last = params.evict_last and not params.by_threads
-        tile.compute_at = SIDE
-        fill_ahead(
-            tile,
-            params.ring,
-            SIDE,
-            specialize=params.warp_specialize,
-            interval=params.interval,
-        )
+    for tile in loaded.tiles:
+        run_ahead(tile, params)
 
 
 def loops_of(params: RowParams) -> tuple[ParallelType, ...]:
