@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 import pytest
 
 from tests.support import binaries
+from warpsmith import knobs
 from warpsmith.errors import SimulationError
 from warpsmith.sim.library import library
 
@@ -82,6 +83,21 @@ def uncompiled() -> Iterator[list[str]]:
     """What is planned is printed, and NVRTC, which takes most of the time, is not asked."""
     with binaries.uncompiled() as texts:
         yield texts
+
+
+@pytest.fixture
+def on_numpy() -> Iterator[None]:
+    """The NumPy reference runs all fusions."""
+    with knobs.scope(device="reference"):
+        yield
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> object:
+    """A `StandIn`: a driver that notes what it is asked, in place of a GPU."""
+    from tests.support.stand_in import stand_in
+
+    return stand_in(monkeypatch)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,7 @@ import pytest
 
 import warpsmith
 from tests.programs import judge
-from tests.support.stand_in import StandIn, random_call, stand_in, taken_by_c, told
+from tests.support.stand_in import StandIn, random_call, taken_by_c, told
 from warpsmith import ops
 from warpsmith.engine import loaded
 from warpsmith.engine.executable import Executable
@@ -23,11 +23,6 @@ from warpsmith.runtime import launcher
 from warpsmith.runtime.launch import LoadedKernel
 
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    return stand_in(monkeypatch)
 
 
 def both(gpu: StandIn, executable: Executable, inputs: list[Any]) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ import pytest
 import warpsmith
 from tests.programs import judge
 from tests.programs.generate import generate
-from tests.support.stand_in import StandIn, stand_in, taken_by_c
+from tests.support.stand_in import StandIn, taken_by_c
 from warpsmith import ops
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.lines import Line, program_of
@@ -22,11 +22,6 @@ from warpsmith.kernel.kernel import Reciprocal
 from warpsmith.runtime import launcher
 
 torch = pytest.importorskip("torch")
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    return stand_in(monkeypatch)
 
 
 def at_size(program: Any, name: str, extent: int) -> list[Any]:

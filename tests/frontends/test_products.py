@@ -1,6 +1,5 @@
 """Matrix products through the doors: `@`, `fd.ops`, traced functions, printed text, NumPy."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,18 +9,12 @@ import torch
 import warpsmith
 from tests.frontends.test_printer import defined, rebuilt, renumbered
 from tests.support.against_torch import check, random
-from warpsmith import knobs, ops
+from warpsmith import ops
 from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
 
 HALF, BFLOAT, FLOAT = DataType.Half, DataType.BFloat16, DataType.Float
-
-
-@pytest.fixture
-def _by_numpy() -> Iterator[None]:
-    with knobs.scope(device="reference"):
-        yield
 
 
 def test_operators_and_methods() -> None:
@@ -109,7 +102,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.usefixtures("_by_numpy")
+@pytest.mark.usefixtures("on_numpy")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_text_defines_the_same_products(name: str) -> None:
     body, inputs = PROGRAMS[name]
@@ -137,7 +130,7 @@ def test_text() -> None:
     ]
 
 
-@pytest.mark.usefixtures("_by_numpy")
+@pytest.mark.usefixtures("on_numpy")
 def test_traced_functions() -> None:
     @warpsmith.fuse
     def attention(q: Any, k: Any, v: Any) -> Any:
@@ -152,7 +145,7 @@ def test_traced_functions() -> None:
         attention(q, k, v[:, :5])
 
 
-@pytest.mark.usefixtures("_by_numpy")
+@pytest.mark.usefixtures("on_numpy")
 def test_validation_knows_how_long_the_sums_are() -> None:
     with FusionDefinition() as fd:
         a, b = fd.define_tensor([-1, -1], dtype=FLOAT), fd.define_tensor([-1, -1], dtype=FLOAT)
@@ -178,7 +171,7 @@ def test_text_tells_types_precisions_and_contractions() -> None:
     ]
 
 
-@pytest.mark.usefixtures("_by_numpy")
+@pytest.mark.usefixtures("on_numpy")
 def test_validation_of_products_in_narrow_types() -> None:
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, -1], dtype=DataType.Float8_e4m3fn) for _ in range(2))

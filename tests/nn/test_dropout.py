@@ -1,6 +1,5 @@
 """Dropout, residual add and norm in one call: against torch with the same mask."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 import torch
 
 from tests.support.gradients import assert_right, drawn, with_gradients
-from warpsmith import knobs
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import functional
 from warpsmith.ops.table import TABLE
@@ -18,10 +16,7 @@ SEED = torch.tensor([123456789012345678])
 SHAPE, ROW = (6, 5, 16), (16,)
 
 
-@pytest.fixture(autouse=True)
-def _on_numpy() -> Iterator[None]:
-    with knobs.scope(device="reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_numpy")
 
 
 def kept(shape: tuple[int, ...], p: float) -> torch.Tensor:

@@ -1,7 +1,7 @@
 """Gated units, rotations of heads and embeddings against torch in float64."""
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,11 +17,7 @@ torch_functional = torch.nn.functional
 TYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 
 
-@pytest.fixture(autouse=True)
-def _on_numpy() -> Iterator[None]:
-    with knobs.scope(device="reference"):
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("on_numpy", "compiled_anew")
 
 
 def turned(x: Any, cos: Any, sin: Any, interleaved: bool) -> Any:

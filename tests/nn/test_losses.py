@@ -1,6 +1,5 @@
 """Cross entropy and its gradient against torch in float64."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,11 +15,7 @@ from warpsmith.nn.loss_programs import LossForm, cross_entropy
 theirs = torch.nn.functional.cross_entropy
 
 
-@pytest.fixture(autouse=True)
-def _on_numpy() -> Iterator[None]:
-    with knobs.scope(device="reference"):
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("on_numpy", "compiled_anew")
 
 
 def targets(shape: tuple[int, ...], seed: int = 0, ignored: int = -100) -> torch.Tensor:

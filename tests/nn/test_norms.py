@@ -1,13 +1,12 @@
 """Norms with gradients: shapes, types, layouts and what is left out, against torch in float64."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from tests.support.gradients import assert_right, drawn, with_gradients
-from warpsmith import knobs
 from warpsmith.nn import functional
 
 torch_functional = torch.nn.functional
@@ -15,10 +14,7 @@ DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 EPS = 1e-5
 
 
-@pytest.fixture(autouse=True)
-def _on_numpy() -> Iterator[None]:
-    with knobs.scope(device="reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_numpy")
 
 
 def layer(row: tuple[int, ...], module: Any = functional) -> Callable[..., Any]:

@@ -1,7 +1,7 @@
 """What torch sees of the training doors: compiled, traced, differentiated in other ways."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,11 +19,7 @@ ROW = (16,)
 SEED = torch.tensor([2**62 + 1])
 
 
-@pytest.fixture(autouse=True)
-def _on_numpy() -> Iterator[None]:
-    with knobs.scope(device="reference"):
-        yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("on_numpy", "compiled_anew")
 
 
 def layer(x: Any, weight: Any, bias: Any) -> Any:

@@ -8,14 +8,9 @@ import pytest
 import torch
 
 from tests.support import binaries
-from tests.support.stand_in import StandIn, stand_in, told
+from tests.support.stand_in import StandIn, told
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import calls, eager, functional
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    return stand_in(monkeypatch)
 
 
 def step(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor) -> None:

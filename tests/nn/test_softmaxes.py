@@ -1,23 +1,18 @@
 """Softmaxes with gradients against torch in float64."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 
 from tests.support.gradients import EPSILON, assert_right, drawn
-from warpsmith import knobs
 from warpsmith.nn import functional
 
 torch_functional = torch.nn.functional
 NAMES = ("softmax", "log_softmax")
 
 
-@pytest.fixture(autouse=True)
-def _on_numpy() -> Iterator[None]:
-    with knobs.scope(device="reference"):
-        yield
+pytestmark = pytest.mark.usefixtures("on_numpy")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])

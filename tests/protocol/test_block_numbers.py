@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.protocol.edits import edited, instead, without
-from tests.schedule.test_scans import over_the_grid, scheduled
+from tests.schedule.test_scans import LOOPS, scheduled
 from tests.support.lowering import lowered
 from warpsmith.engine.proofs import prove
 from warpsmith.errors import ProtocolError
@@ -28,7 +28,7 @@ VALUES = {"T0_size0": 5, "T0_size1": 387}
 
 @pytest.fixture(scope="module")
 def kernel() -> Kernel:
-    return lowered(scheduled(over_the_grid))
+    return lowered(scheduled(LOOPS["the grid"]))
 
 
 def of_scan(**fields: Any) -> Callable[[Kernel], Kernel]:

@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.schedule.test_scans import (
-    Loops,
-    columns_over_the_grid,
-    over_groups_of_blocks,
-    over_the_grid,
-    over_warps_of_the_grid,
-    scheduled,
-)
+from tests.schedule.test_scans import LOOPS, scheduled
 from tests.support.launching import values_of
 from tests.support.lowering import lowered
 from tests.support.simulating import Contents, reported
@@ -20,38 +13,38 @@ from warpsmith.targets.hopper import H200
 RACE, WRONG, LEFT = "race", "wrong results", "words that are not 0"
 
 NEEDED = {
-    "nothing": ("", "", over_the_grid, None),
-    "release": ("st.release.gpu", "st.relaxed.gpu", over_the_grid, RACE),
-    "acquire": ("ld.acquire.gpu", "ld.relaxed.gpu", over_the_grid, RACE),
+    "nothing": ("", "", "the grid", None),
+    "release": ("st.release.gpu", "st.relaxed.gpu", "the grid", RACE),
+    "acquire": ("ld.acquire.gpu", "ld.relaxed.gpu", "the grid", RACE),
     "threads that give meet": (
         "if (kept > 1) __syncthreads();\n        if",
         "if",
-        columns_over_the_grid,
+        "columns over the grid",
         RACE,
     ),
     "threads that read have waited": (
         "if (kept > 1) __syncthreads();\n    T",
         "T",
-        columns_over_the_grid,
+        "columns over the grid",
         RACE,
     ),
     "lanes that waited meet": (
         "__syncwarp();\n    const bool last",
         "const bool last",
-        over_warps_of_the_grid,
+        "warps of the grid",
         RACE,
     ),
     "lanes that reset meet": (
         "parts));\n    __syncwarp();",
         "parts));",
-        over_the_grid,
+        "the grid",
         RACE,
     ),
-    "words are reset": ("words[p] = 0;", ";", over_the_grid, LEFT),
+    "words are reset": ("words[p] = 0;", ";", "the grid", LEFT),
     "groups follow each other": (
         "ends = inside == group - 1",
         "ends = false",
-        over_groups_of_blocks,
+        "groups of blocks",
         WRONG,
     ),
 }
@@ -60,7 +53,7 @@ NEEDED = {
 @pytest.mark.parametrize("name", NEEDED)
 def test_what_orders_blocks_is_needed(name: str) -> None:
     right, without, loops, found = NEEDED[name]
-    fusion = scheduled(loops).fusion
+    fusion = scheduled(LOOPS[loops]).fusion
     kernel = lowered(fusion)
     text = cuda_text(kernel, H200)
     assert right in text
@@ -68,9 +61,9 @@ def test_what_orders_blocks_is_needed(name: str) -> None:
     assert found in faults if found else not faults
 
 
-def _faults(loops: Loops, text: str) -> set[str]:
+def _faults(loops: str, text: str) -> set[str]:
     """What is wrong with a text of the kernel that sums rows."""
-    fusion = scheduled(loops).fusion
+    fusion = scheduled(LOOPS[loops]).fusion
     kernel = lowered(fusion)
     x = np.random.default_rng(0).integers(-9, 9, (3, 600)).astype(np.float32)
     (source,), (output,) = fusion.input_tensors, fusion.outputs

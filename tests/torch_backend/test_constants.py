@@ -7,11 +7,7 @@ from torch import Tensor, nn
 import warpsmith
 from warpsmith.torch_backend.backend import backend
 
-
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    torch.manual_seed(0)
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 class Masked(nn.Module):  # type: ignore[misc]  # torch is not analysed

@@ -11,11 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from warpsmith.torch_backend.backend import backend
 
-
-@pytest.fixture(autouse=True)
-def _fresh() -> None:
-    torch.manual_seed(0)
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 class Ran(TorchDispatchMode):  # type: ignore[misc]  # torch is not analysed

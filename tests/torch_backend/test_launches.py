@@ -6,15 +6,10 @@ import pytest
 import torch
 
 from tests.programs import judge
-from tests.support.stand_in import StandIn, stand_in
+from tests.support.stand_in import StandIn
 from tests.torch_backend.graphs import compiled
 from warpsmith.engine import runners
 from warpsmith.torch_backend.program import Program
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    return stand_in(monkeypatch)
 
 
 def called(gpu: StandIn, program: Program, *values: torch.Tensor) -> Any:

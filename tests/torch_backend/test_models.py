@@ -1,8 +1,6 @@
 """Models compiled with `backend="warpsmith"` compute what they compute without it."""
 
 import tomllib
-import warnings
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.errors import ArgumentError, InternalError, KnobError, TorchCompileWarning
 from warpsmith.torch_backend.backend import backend
 
-
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
-        yield
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def stack() -> nn.Sequential:

@@ -1,7 +1,6 @@
 """What models write into their inputs is written in torch's order, and no more than is new."""
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,13 +15,7 @@ from warpsmith.torch_backend.backend import backend
 _Program = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-@pytest.fixture(autouse=True)
-def _fresh() -> Iterator[None]:
-    torch.manual_seed(0)
-    torch._dynamo.reset()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=DeprecationWarning, module="torch")
-        yield
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def indexed(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
