@@ -26,44 +26,50 @@ def _add(rank: int) -> tuple[FusionDefinition, list[TensorView], TensorView, Ten
     return fd, [x, y], z.cache_before(), z
 
 
-def single_dim_1(ring: Ring) -> FusionDefinition:
-    """A tile is one element a thread."""
-    fd, x, work, y = _double(1)
+def _tiles(
+    ring: Ring,
+    rank: int,
+    *splits: tuple[int, int],
+    at: int,
+    threads: int,
+    adjacent: int = 1,
+    inner: ParallelType | None = None,
+) -> FusionDefinition:
+    """A doubled input, of which a tile is what lies inside of loop `at` behind some splits.
+
+    Args:
+        splits: (loop, factor), one after the other.
+        adjacent: elements that a thread loads side by side.
+        inner: what loop `at` is bound to.
+    """
+    fd, x, work, y = _double(rank)
     load = ring.load(x)
-    y.split(0, 32)
+    for loop, factor in splits:
+        y.split(loop, factor)
     fd.sched.transform_like(y)
-    fd.sched.inline_at(y, 1, selected_tensors=[load])
-    ring.bind(load, 32)
-    split_threads(32, work, y)
+    fd.sched.inline_at(y, at, selected_tensors=[load])
+    if inner is not None:
+        for tensor in (load, work, y):
+            tensor.axis(at).parallelize(inner)
+    ring.bind(load, threads, adjacent=adjacent)
+    split_threads(threads, work, y)
     fd.sched.inline_most([work])
     return fd
+
+
+def single_dim_1(ring: Ring) -> FusionDefinition:
+    """A tile is one element a thread."""
+    return _tiles(ring, 1, (0, 32), at=1, threads=32)
 
 
 def single_dim_2(ring: Ring) -> FusionDefinition:
     """A tile is three elements a thread, which the readers walk by a loop."""
-    fd, x, work, y = _double(1)
-    load = ring.load(x)
-    y.split(0, 96)
-    fd.sched.transform_like(y)
-    fd.sched.inline_at(y, 1, selected_tensors=[load])
-    ring.bind(load, 32)
-    split_threads(32, work, y)
-    fd.sched.inline_most([work])
-    return fd
+    return _tiles(ring, 1, (0, 96), at=1, threads=32)
 
 
 def single_dim_3(ring: Ring) -> FusionDefinition:
     """The loop of the ring is inside another one, and its extent is known; two warps."""
-    fd, x, work, y = _double(1)
-    load = ring.load(x)
-    y.split(0, 64)
-    y.split(0, 4)
-    fd.sched.transform_like(y)
-    fd.sched.inline_at(y, 2, selected_tensors=[load])
-    ring.bind(load, 64)
-    split_threads(64, work, y)
-    fd.sched.inline_most([work])
-    return fd
+    return _tiles(ring, 1, (0, 64), (0, 4), at=2, threads=64)
 
 
 def shared_grid(ring: Ring) -> FusionDefinition:
@@ -138,25 +144,14 @@ def vector_reads(ring: Ring) -> FusionDefinition:
     return fd
 
 
-def unroll(ring: Ring, kind: ParallelType = ParallelType.unroll) -> FusionDefinition:
+def unroll(ring: Ring) -> FusionDefinition:
     """A stage is filled by four copies, in an unrolled loop."""
-    fd, x, work, y = _double(1)
-    load = ring.load(x)
-    y.split(0, 32)
-    y.split(0, 4)
-    fd.sched.transform_like(y)
-    fd.sched.inline_at(y, 1, selected_tensors=[load])
-    for tensor in (load, work, y):
-        tensor.axis(1).parallelize(kind)
-    ring.bind(load, 32)
-    split_threads(32, work, y)
-    fd.sched.inline_most([work])
-    return fd
+    return _tiles(ring, 1, (0, 32), (0, 4), at=1, threads=32, inner=ParallelType.unroll)
 
 
 def unswitch(ring: Ring) -> FusionDefinition:
     """As `unroll`, on unswitch."""
-    return unroll(ring, ParallelType.unswitch)
+    return _tiles(ring, 1, (0, 32), (0, 4), at=1, threads=32, inner=ParallelType.unswitch)
 
 
 def multi_dim(ring: Ring) -> FusionDefinition:
@@ -244,15 +239,7 @@ def nested(ring: Ring) -> FusionDefinition:
 
 def outer_loop(ring: Ring) -> FusionDefinition:
     """A loop over rows surrounds the ring's, which starts anew wherever its stages are."""
-    fd, x, work, y = _double(2)
-    load = ring.load(x)
-    y.split(1, 128)
-    fd.sched.transform_like(y)
-    fd.sched.inline_at(y, 2, selected_tensors=[load])
-    ring.bind(load, 64, adjacent=2)
-    split_threads(64, work, y)
-    fd.sched.inline_most([work])
-    return fd
+    return _tiles(ring, 2, (1, 128), at=2, threads=64, adjacent=2)
 
 
 def merged_loops(ring: Ring) -> FusionDefinition:
