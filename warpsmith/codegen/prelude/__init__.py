@@ -41,6 +41,7 @@ _FILLED: Mapping[str, Callable[[Piece], Iterable[Piece]]] = {
     "float16": storage.types,
     "float8": storage.types,
     "vector_float16": storage.vectors,
+    "narrow_extremes": storage.extremes,
     "tensor": of_each_rank,
     "prefetch": of_each_rank,
     "tensor_multicast": of_each_rank,

@@ -126,19 +126,8 @@ struct ws_bits {
 
 //@ narrow_extremes: bfloat16, half
 // NaN when one is NaN. ptxas makes one instruction of two.
-__device__ __forceinline__ ws_bfloat16 ws_maximum(ws_bfloat16 a, ws_bfloat16 b) {
-    asm("max.NaN.bf16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
-    return a;
-}
-__device__ __forceinline__ ws_bfloat16 ws_minimum(ws_bfloat16 a, ws_bfloat16 b) {
-    asm("min.NaN.bf16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
-    return a;
-}
-__device__ __forceinline__ ws_half ws_maximum(ws_half a, ws_half b) {
-    asm("max.NaN.f16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
-    return a;
-}
-__device__ __forceinline__ ws_half ws_minimum(ws_half a, ws_half b) {
-    asm("min.NaN.f16 %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
+/// A function for each of both extremes, of each type.
+__device__ __forceinline__ NAME ws_EXTREMEimum(NAME a, NAME b) {
+    asm("EXTREME.NaN.PTX %0, %0, %1;" : "+h"(a.bits) : "h"(b.bits));
     return a;
 }

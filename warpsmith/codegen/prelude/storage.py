@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from warpsmith.codegen.prelude.piece import Piece, filled
+from warpsmith.codegen.prelude.piece import Piece, filled, laid
 
 _FLOAT16 = {
     "bfloat16": {
@@ -50,3 +51,14 @@ def vectors(piece: Piece) -> Iterator[Piece]:
     for name, words in _FLOAT16.items():
         text = filled(piece.text, words)
         yield Piece(name=f"vector_{name}", needs=(name, "vector"), text=text)
+
+
+def extremes(piece: Piece) -> Iterator[Piece]:
+    """One piece of the larger and the smaller of each type of 16 bits."""
+    said, _, function = piece.text.strip().partition("\n")
+    made = [
+        filled(function, {**words, "EXTREME": extreme})
+        for words in _FLOAT16.values()
+        for extreme in ("max", "min")
+    ]
+    yield replace(piece, text=laid("\n".join((said, *made))))
