@@ -9,6 +9,7 @@ from bench import decode
 from bench.products import beyond
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_contenders_are_of_different_kinds_and_the_best_comes_first(mirrored: bool) -> None:
     case, ways = decode.compiled(decode.Case(8, 136, 264, mirrored), 3, "h200")

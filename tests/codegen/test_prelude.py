@@ -187,7 +187,7 @@ def test_block_reduce_needs_shared_memory_exactly_where_its_twin_says(
     assert ("st.shared" in binary.ptx) == ("bar.sync" in binary.ptx) == (scratch > 0)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("count", [3, 16])
 @pytest.mark.parametrize("axes", AXES)

@@ -107,7 +107,7 @@ def having(pattern: str, code: tuple[str, ...]) -> list[int]:
     return [place for place, line in enumerate(code) if re.search(pattern, line)]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", KERNELS)
 def test_one_election_and_no_loop_over_lanes(name: str) -> None:
     code = machine_code(name)

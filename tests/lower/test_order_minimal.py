@@ -42,6 +42,7 @@ def test_what_is_planned_is_clean_and_right(meeting: Meeting) -> None:
     assert "serialized" not in built(kernel)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("meeting", MUTATED)
 def test_nothing_planned_may_be_left_out(meeting: Meeting) -> None:
     clean = [m.name for m in mutants(planned_kernel(meeting)) if not objects(meeting, m.kernel)]

@@ -82,6 +82,7 @@ def test_meaning_is_that_of_torch(name: str, dtype: DataType, static: bool) -> N
         torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_kernels_read_any_layout(layout: str) -> None:
     """All of one call: kernels, on the simulator where there is no GPU."""

@@ -93,6 +93,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.few(18)
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_same_sums_however_they_are_shared(name: str, reverse: bool) -> None:
@@ -113,6 +114,7 @@ AFFINE = CarryRule(
 )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "name",
     [

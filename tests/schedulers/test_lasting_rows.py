@@ -33,6 +33,7 @@ def loads(program: Any, rows: int, columns: int, **options: Any) -> str:
     return "".join(str(kernel.asm["cuda"]).split("__global__")[-1] for kernel in made.kernels)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("program", [layer_norm, softmax])
 def test_only_rows_of_many_bytes_last(program: Any) -> None:
     few, many = (loads(program, rows, 8192) for rows in (1000, 8192))
@@ -42,6 +43,7 @@ def test_only_rows_of_many_bytes_last(program: Any) -> None:
     assert many.count("8, 6>") == 1  # not what all rows share
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_so_do_those_that_a_role_copies() -> None:
     few, many = (loads(layer_norm, rows, 8192, warp_specialize=True) for rows in (1000, 8192))
     assert "ws_bulk_load(" in few

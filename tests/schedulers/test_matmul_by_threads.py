@@ -135,7 +135,7 @@ def test_every_tile_of_words_is_right_in_every_layout(
     assert ("by TMA" in fd.explain()) is (size[2] % 4 == 0 and (layout != "kk" or tile in TALLEST))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tile", [WIDE, LARGE, SQUARE])
 @pytest.mark.parametrize("size", [(60, 132, 80), (61, 131, 41)])
 def test_what_an_operand_is_computed_from_is_loaded_a_tile_ahead(
@@ -163,6 +163,7 @@ def test_what_an_operand_is_computed_from_is_loaded_a_tile_ahead(
     assert "= T0[" in first, "the first tile is loaded before the loop"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("splits", [1, 3])
 def test_results_of_lines_along_k_have_epilogues_and_joins(
     monkeypatch: pytest.MonkeyPatch, splits: int

@@ -46,6 +46,7 @@ def test_a_turn_takes_what_the_memory_takes_for_all_blocks(shape: tuple[int, int
     assert any(abs(found - rows * one) <= 1 for rows in (1, 2, 4))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_who_is_not_held_back() -> None:
     assert interval(given(rms_norm_backward, (8192, 5120))) == 0  # few bytes
     assert interval(given(layer_norm_backward, (8192, 8192))) == 0  # two sums a row

@@ -103,6 +103,7 @@ def test_passes_that_are_full_have_no_predicates(program: Any) -> None:
         assert re.fullmatch(r"if \(\(i\d+r \* \d+ \+ \d+ \+ block_x\) < 1250\) \{", line)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("columns", "blocks", "specialize"),
     [(1000, 1, True), (1003, 1, True), (1003, 1, False), (2104, 1, False), (2104, 2, False)],

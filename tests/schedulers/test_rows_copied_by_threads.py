@@ -68,6 +68,7 @@ def test_rows_with_room_between_them(columns: int, padding: int) -> None:
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("columns", "dtype"),
     [

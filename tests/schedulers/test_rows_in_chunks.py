@@ -51,7 +51,7 @@ def close(found: list[np.ndarray], expected: list[np.ndarray], relative: float) 
         np.testing.assert_allclose(result.astype(np.float64), wanted, relative, 1e-3)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("rows", "columns", "dtype"), SIZES)
 @pytest.mark.parametrize("specialize", [False, True])
 @pytest.mark.parametrize("program", BACKWARD)
@@ -122,6 +122,7 @@ def test_parts_of_rows_that_a_cluster_shares(rows: int) -> None:
     assert made.verify(schedules=2).verdict == "clean"
 
 
+@pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("change", ["shifted", "apart", "never", "short"])
 def test_who_gets_none(change: str) -> None:
     """Tensors that begin elsewhere, or have room between rows; whose knob says so; short rows."""

@@ -115,6 +115,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[torch.Tensor], Any], torc
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", CASES)
 def test_programs_are_planned_and_right(name: str) -> None:
     """Kernels are clean under all orders of warps, and PyTorch finds the same."""

@@ -137,7 +137,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategies(
     monkeypatch: pytest.MonkeyPatch, made: tuple[list[Array], Array], name: str

@@ -54,7 +54,7 @@ def dequantized(x: Any, weight: Any, scale: Any) -> Any:
     return ops.linear(x, ops.cast(ops.cast(weight, DataType.Float) * scale, BF16))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("size", "kind"),
     [

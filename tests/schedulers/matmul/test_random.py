@@ -22,7 +22,7 @@ def dropped(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
     return ops.add(h, residual)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("shape", "given"),
     [

@@ -47,7 +47,7 @@ def difference(
     return f"{form.name}: differs from the GPU, in none of the samples"
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.__name__)
 def test_exact_forms_agree_to_the_last_bit(
     alu: Alu, recorded: dict[str, Recorded], family: Callable[[], Iterator[Form]]
