@@ -18,6 +18,7 @@ then the operands, in PTX order:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from itertools import product
@@ -143,6 +144,29 @@ _WIDER = {
 }
 
 
+def _shape(word: str) -> tuple[int, int, int]:
+    """`m64n128k16` as its numbers."""
+    m, _, rest = word[1:].partition("n")
+    n, _, k = rest.partition("k")
+    return int(m), int(n), int(k)
+
+
+_FIELDS: Mapping[str, Callable[[str], Any]] = {
+    "type": lambda word: Type[word.upper()],
+    "type2": lambda word: Type[word.upper()],
+    "round": lambda word: Round[word.upper()],
+    "mode": lambda word: _MODES.get(word) or Mode[word.upper()],
+    "compare": lambda word: Compare[word.upper()],
+    "combine": lambda word: Combine[word.upper()],
+    "space": lambda word: _SPACES[word],
+    "semantics": lambda word: _SEMANTICS[word] if word in _SEMANTICS else Semantics[word.upper()],
+    "scope": lambda word: Scope[word.upper()],
+    "vector": lambda word: _VECTORS[word],
+    "shape": _shape,
+}
+"""What a word says of each field of a record; words of other slots are flags, or mean nothing."""
+
+
 def build(line: Row, words: tuple[str, ...], taken: dict[int, int]) -> Form:
     """The form that a row gives to words that fit it."""
     pattern = slots(line.suffixes)
@@ -150,34 +174,13 @@ def build(line: Row, words: tuple[str, ...], taken: dict[int, int]) -> Form:
     flags = Flag.NONE
     for index, word in enumerate(words):
         field = pattern[taken[index]].field
-        if field in ("type", "type2"):
-            record[field] = Type[word.upper()]
-        elif field == "round":
-            record[field] = Round[word.upper()]
-        elif field == "mode":
-            record[field] = _MODES.get(word) or Mode[word.upper()]
-        elif field == "compare":
-            record[field] = Compare[word.upper()]
-        elif field == "combine":
-            record[field] = Combine[word.upper()]
-        elif field == "space":
-            record[field] = _SPACES[word]
-        elif field == "semantics":
-            semantics = _SEMANTICS.get(word)
-            record[field] = Semantics[word.upper()] if semantics is None else semantics
-            if word == "volatile":
-                record["scope"] = Scope.SYS
-                flags |= Flag.VOLATILE
-        elif field == "scope":
-            record[field] = Scope[word.upper()]
-        elif field == "vector":
-            record[field] = _VECTORS[word]
-        elif field == "shape":
-            m, _, rest = word[1:].partition("n")
-            n, _, k = rest.partition("k")
-            record[field] = (int(m), int(n), int(k))
+        if field in _FIELDS:
+            record[field] = _FIELDS[field](word)
         else:
             flags |= _FLAGS.get(word, Flag.NONE)
+        if field == "semantics" and word == "volatile":
+            record["scope"] = Scope.SYS
+            flags |= Flag.VOLATILE
     for name, value in line.fixed:
         if name == "flags":
             flags |= value
