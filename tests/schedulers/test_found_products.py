@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.short_programs import check
+from tests.support.short_programs import check, program
 from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 
@@ -24,21 +24,16 @@ def test_products_of_nothing_whose_rows_tensor_cores_do_not_take() -> None:
         assert fd.execute(arrays)[0].shape == (0, 0)
 
 
-def test_products_of_what_is_computed_of_no_input() -> None:
-    def body(x: Any) -> tuple[Any, ...]:
-        number = ops.full([1, 2, ops.size(x, 0)], -1.5, DataType.Half, fusion=x.fusion)
-        return (ops.matmul(number, x),)
-
-    check(body, ((8, 8), [-1, -1]), dtype=DataType.Half)
+@program(((8, 8), [-1, -1]), dtype=DataType.Half)
+def test_products_of_what_is_computed_of_no_input(x: Any) -> tuple[Any, ...]:
+    number = ops.full([1, 2, ops.size(x, 0)], -1.5, DataType.Half, fusion=x.fusion)
+    return (ops.matmul(number, x),)
 
 
-def test_products_whose_rows_are_none_by_definition() -> None:
+@program(((2, 3, 0, 4), [-1, -1, 0, -1]), ((4, 5), [-1, -1]))
+def test_products_whose_rows_are_none_by_definition(x: Any, w: Any) -> tuple[Any, ...]:
     """Their numbers are divided by 0, in turns that there are none of."""
-
-    def body(x: Any, w: Any) -> tuple[Any, ...]:
-        return (ops.matmul(x, w),)
-
-    check(body, ((2, 3, 0, 4), [-1, -1, 0, -1]), ((4, 5), [-1, -1]))
+    return (ops.matmul(x, w),)
 
 
 @pytest.mark.parametrize("rows", [1, -1])
@@ -48,13 +43,12 @@ def test_a_row_times_itself_leaves_nothing_that_nobody_reads(rows: int) -> None:
     check(lambda x: (ops.matmul(x, ops.transpose(x, 0, 1)),), shape)
 
 
-def test_what_follows_a_reduction_reads_the_input_that_what_is_reduced_is_beside() -> None:
+@program(((5, 6), [-1, -1]), ((6,), [-1]), ((5,), [-1]))
+def test_what_follows_a_reduction_reads_the_input_that_what_is_reduced_is_beside(
+    x: Any, k: Any, m: Any
+) -> tuple[Any, ...]:
     """Each has a copy of its own, in the same loops."""
-
-    def body(x: Any, k: Any, m: Any) -> tuple[Any, ...]:
-        return ops.eq(ops.mv(x, k), m), ops.maximum(m, ops.broadcast(k, [False, True]))
-
-    check(body, ((5, 6), [-1, -1]), ((6,), [-1]), ((5,), [-1]))
+    return ops.eq(ops.mv(x, k), m), ops.maximum(m, ops.broadcast(k, [False, True]))
 
 
 def test_outer_products_round_neither_vector() -> None:
@@ -75,25 +69,21 @@ def test_outer_products_round_neither_vector() -> None:
 
 
 @pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
-def test_a_result_of_a_product_that_leaves_twice() -> None:
+@program(((16, 32), [16, 32]), dtype=DataType.BFloat16)
+def test_a_result_of_a_product_that_leaves_twice(x: Any) -> tuple[Any, ...]:
     """The copy in shared memory is for one of the two; the other reads registers."""
-
-    def body(x: Any) -> tuple[Any, ...]:
-        product = ops.linear(x, x)
-        return ops.set(product), product
-
-    check(body, ((16, 32), [16, 32]), dtype=DataType.BFloat16)
+    product = ops.linear(x, x)
+    return ops.set(product), product
 
 
-def test_what_is_repeated_beside_a_product_lies_in_memory_as_it_is_computed() -> None:
+@program(((2, 2), [-1, -1]), ((1, 2), [1, -1]), ((2, 2), [-1, -1]), dtype=DataType.Half)
+def test_what_is_repeated_beside_a_product_lies_in_memory_as_it_is_computed(
+    x: Any, row: Any, y: Any
+) -> tuple[Any, ...]:
     """A narrow form would be widened first, and nothing repeats what it computes."""
-
-    def body(x: Any, row: Any, y: Any) -> tuple[Any, ...]:
-        scaled = 0.5 * ops.logsumexp(x, [1], keepdim=True)
-        mean = ops.mean(row, [0])
-        return ops.addmm(y, scaled, row), ops.repeat_interleave(mean, 2, 0)
-
-    check(body, ((2, 2), [-1, -1]), ((1, 2), [1, -1]), ((2, 2), [-1, -1]), dtype=DataType.Half)
+    scaled = 0.5 * ops.logsumexp(x, [1], keepdim=True)
+    mean = ops.mean(row, [0])
+    return ops.addmm(y, scaled, row), ops.repeat_interleave(mean, 2, 0)
 
 
 @pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
@@ -118,25 +108,19 @@ def test_what_blocks_leave_of_sums_is_tried_nowhere_else() -> None:
 
 
 @pytest.mark.filterwarnings("error::warpsmith.errors.PlanWarning")
-def test_an_operand_that_meets_its_own_product() -> None:
+@program(((2, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)
+def test_an_operand_that_meets_its_own_product(x: Any, w: Any) -> tuple[Any, ...]:
     """What is summed is the columns of the result there, and a kernel has loops for both."""
-
-    def body(x: Any, w: Any) -> tuple[Any, ...]:
-        above = ops.tanh(x)
-        return (above + ops.matmul(above, w),)
-
-    check(body, ((2, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)
+    above = ops.tanh(x)
+    return (above + ops.matmul(above, w),)
 
 
-def test_a_narrow_form_that_is_in_memory_is_made_by_nobody_again() -> None:
+@program(((3, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)
+def test_a_narrow_form_that_is_in_memory_is_made_by_nobody_again(x: Any, w: Any) -> tuple[Any, ...]:
     """What is computed beside an operand is stored in 16 bits, and read elsewhere behind it."""
-
-    def body(x: Any, w: Any) -> tuple[Any, ...]:
-        away = ops.sub(x, ops.max(x, [0], keepdim=True))
-        grown = ops.exp(away)
-        return (ops.cat([grown, grown, ops.linear(away, w)], 0),)
-
-    check(body, ((3, 8), [-1, -1]), ((8, 8), [-1, -1]), dtype=DataType.BFloat16)
+    away = ops.sub(x, ops.max(x, [0], keepdim=True))
+    grown = ops.exp(away)
+    return (ops.cat([grown, grown, ops.linear(away, w)], 0),)
 
 
 def test_an_operand_that_leaves_no_tile_any_room_is_computed_before() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.short_programs import Body, check
+from tests.support.short_programs import Body, check, program
 from warpsmith import DataType, FusionDefinition, knobs, ops
 
 
@@ -58,15 +58,12 @@ def test_columns_of_what_two_vectors_make(op: Callable[..., Any], dim: int) -> N
     check(centred, ((40, 1), [-1, 1]), ((33, 1), [-1, 1]))
 
 
-def test_sums_of_what_a_kernel_draws() -> None:
+@program(((5000,), [-1]))
+def test_sums_of_what_a_kernel_draws(x: Any) -> tuple[Any, ...]:
     """No input is loaded: nothing but the values themselves has a place before the sum."""
-
-    def drawn(x: Any) -> tuple[Any, ...]:
-        shape = [2, ops.size(x, 0)]
-        values = ops.normal(0.5, 2.0, shape, rng_seed=3, rng_offset=2, fusion=x.fusion)
-        return (ops.mean(values, [1]),)
-
-    check(drawn, ((5000,), [-1]))
+    shape = [2, ops.size(x, 0)]
+    values = ops.normal(0.5, 2.0, shape, rng_seed=3, rng_offset=2, fusion=x.fusion)
+    return (ops.mean(values, [1]),)
 
 
 @pytest.mark.parametrize(
@@ -99,128 +96,92 @@ def test_rows_of_a_join_whose_lengths_make_whole_vectors_together() -> None:
     check(body, ((5, 31), [-1, -1]), ((5, 33), [-1, -1]))
 
 
-def test_a_row_that_is_stored_beside_a_sum_over_all() -> None:
+@program(((11, 8), [-1, -1]), ((1, 8), [1, -1]))
+def test_a_row_that_is_stored_beside_a_sum_over_all(x: Any, row: Any) -> tuple[Any, ...]:
     """The sum walks rows and columns as one: a row that nothing reduces is another kernel's."""
-
-    def body(x: Any, row: Any) -> tuple[Any, ...]:
-        return x - row, ops.var(merged(x), [0]), ops.set(row)
-
-    check(body, ((11, 8), [-1, -1]), ((1, 8), [1, -1]))
+    return x - row, ops.var(merged(x), [0]), ops.set(row)
 
 
-def test_sums_of_what_a_reshape_leaves_as_it_was() -> None:
+@program(((11, 8), [-1, -1]), ((11, 8), [-1, -1]))
+def test_sums_of_what_a_reshape_leaves_as_it_was(x: Any, y: Any) -> tuple[Any, ...]:
     """The reshape makes rows and columns of what they were made of."""
-
-    def body(x: Any, y: Any) -> tuple[Any, ...]:
-        same = ops.reshape(y, [ops.size(x, 0), ops.size(x, 1)])
-        return x + y, ops.sum(x * same, [1], keepdim=True)
-
-    check(body, ((11, 8), [-1, -1]), ((11, 8), [-1, -1]))
+    same = ops.reshape(y, [ops.size(x, 0), ops.size(x, 1)])
+    return x + y, ops.sum(x * same, [1], keepdim=True)
 
 
-def test_a_number_that_is_stored_and_used_before_a_reduction() -> None:
+@program(((5000,), [-1]), ((1,), [1]))
+def test_a_number_that_is_stored_and_used_before_a_reduction(x: Any, one: Any) -> tuple[Any, ...]:
     """What stores it has no loops of the reduction, and what uses it has them all."""
-
-    def body(x: Any, one: Any) -> tuple[Any, ...]:
-        scaled, variance = ops.remainder(x, one), ops.var_mean(x, [0])[0]
-        number = ops.sum(one, [0])
-        return scaled, x + number, number, variance
-
-    check(body, ((5000,), [-1]), ((1,), [1]))
+    scaled, variance = ops.remainder(x, one), ops.var_mean(x, [0])[0]
+    number = ops.sum(one, [0])
+    return scaled, x + number, number, variance
 
 
-def test_rows_and_columns_of_what_a_kernel_makes() -> None:
+@program(((64, 512), [-1, -1]))
+def test_rows_and_columns_of_what_a_kernel_makes(x: Any) -> tuple[Any, ...]:
     """No input has rows, and none is loaded ahead."""
-
-    def body(x: Any) -> tuple[Any, ...]:
-        rows = ops.full_like(x, 0.5)
-        return ops.mean(rows * ops.mean(rows, [1], keepdim=True), [0]), rows
-
-    check(body, ((64, 512), [-1, -1]))
+    rows = ops.full_like(x, 0.5)
+    return ops.mean(rows * ops.mean(rows, [1], keepdim=True), [0]), rows
 
 
-def test_a_row_that_is_stored_beside_what_is_made_as_one() -> None:
+@program(((7, 5, 40), [-1, -1, -1]), ((5, 1), [-1, 1]))
+def test_a_row_that_is_stored_beside_what_is_made_as_one(x: Any, row: Any) -> tuple[Any, ...]:
     """The dropped values are counted through all dimensions; the row is stored once all the same,
     in loops over two of them.
     """
-
-    def body(x: Any, row: Any) -> tuple[Any, ...]:
-        counted = ops.iota(ops.size(x, 0) * ops.size(x, 1) * ops.size(x, 2), fusion=x.fusion)
-        places = ops.reshape(counted, [ops.size(x, 0), ops.size(x, 1), ops.size(x, 2)])
-        return -row, ops.sum(x * row, [2]), x + places
-
-    check(body, ((7, 5, 40), [-1, -1, -1]), ((5, 1), [-1, 1]))
+    counted = ops.iota(ops.size(x, 0) * ops.size(x, 1) * ops.size(x, 2), fusion=x.fusion)
+    places = ops.reshape(counted, [ops.size(x, 0), ops.size(x, 1), ops.size(x, 2)])
+    return -row, ops.sum(x * row, [2]), x + places
 
 
-def test_a_mean_beside_a_variance_that_nothing_reads() -> None:
+@program(((5, 9), [-1, -1]))
+def test_a_mean_beside_a_variance_that_nothing_reads(x: Any) -> tuple[Any, ...]:
     """Rows in two passes leave out the second one: its sum had no reader to be computed for."""
-
-    def body(x: Any) -> tuple[Any, ...]:
-        less = x - ops.max(x, [1], keepdim=True)
-        return ops.mean(less, [0]), ops.var_mean(less, [1], keepdim=True)[1]
-
-    check(body, ((5, 9), [-1, -1]))
+    less = x - ops.max(x, [1], keepdim=True)
+    return ops.mean(less, [0]), ops.var_mean(less, [1], keepdim=True)[1]
 
 
-def test_a_sum_of_all_that_is_broadcast_from_another_rank() -> None:
+@program(((3, 4), [-1, -1]))
+def test_a_sum_of_all_that_is_broadcast_from_another_rank(x: Any) -> tuple[Any, ...]:
     """Its dimensions of 1 are not those that were reduced, and join only one loop of the row."""
-
-    def body(x: Any) -> tuple[Any, ...]:
-        total = ops.sum(x, None, keepdim=True)
-        return (ops.broadcast(total, [False, False, True]) / x,)
-
-    check(body, ((3, 4), [-1, -1]))
+    total = ops.sum(x, None, keepdim=True)
+    return (ops.broadcast(total, [False, False, True]) / x,)
 
 
-def test_scans_beside_what_is_broadcast_along_them() -> None:
+@program(((3, 4), [-1, -1]), ((1, 4), [1, -1]))
+def test_scans_beside_what_is_broadcast_along_them(x: Any, row: Any) -> tuple[Any, ...]:
     """What has more rows than the scan is no part of its kernel."""
-
-    def body(x: Any, row: Any) -> tuple[Any, ...]:
-        dropped, _ = ops.dropout(x, 0.1, rng_seed=62, rng_offset=0)
-        return dropped - row, ops.cumsum(row, -1)
-
-    check(body, ((3, 4), [-1, -1]), ((1, 4), [1, -1]))
+    dropped, _ = ops.dropout(x, 0.1, rng_seed=62, rng_offset=0)
+    return dropped - row, ops.cumsum(row, -1)
 
 
-def test_what_all_rows_share_and_a_result_of_it_alone() -> None:
+@program(((2, 832), [-1, -1]), ((832,), [-1]), dtype=DataType.Half)
+def test_what_all_rows_share_and_a_result_of_it_alone(x: Any, row: Any) -> tuple[Any, ...]:
     """A role that computes would come by its stage twice, in loops that follow each other."""
-
-    def body(x: Any, row: Any) -> tuple[Any, ...]:
-        low = 0.05 * ops.exp(ops.tanh(x))
-        high = ops.exp(ops.tanh(low))
-        scaled = high * ops.mean(high, [1], keepdim=True) * row
-        return ops.var(low, [1]), scaled, ops.set(row)
-
-    check(body, ((2, 832), [-1, -1]), ((832,), [-1]), dtype=DataType.Half)
+    low = 0.05 * ops.exp(ops.tanh(x))
+    high = ops.exp(ops.tanh(low))
+    scaled = high * ops.mean(high, [1], keepdim=True) * row
+    return ops.var(low, [1]), scaled, ops.set(row)
 
 
-def test_a_copy_in_registers_whose_loops_are_not_threads_first() -> None:
+@program(((2368,), [-1]))
+def test_a_copy_in_registers_whose_loops_are_not_threads_first(x: Any) -> tuple[Any, ...]:
     """Each thread keeps what it has: several vectors of a row, which lie apart."""
-
-    def body(x: Any) -> tuple[Any, ...]:
-        copy = ops.set(x)
-        return (copy - ops.max(copy, [0], keepdim=True),)
-
-    check(body, ((2368,), [-1]))
+    copy = ops.set(x)
+    return (copy - ops.max(copy, [0], keepdim=True),)
 
 
-def test_a_column_that_is_stored_and_reduced_with_its_rows_as_one() -> None:
+@program(((3, 4), [-1, -1]))
+def test_a_column_that_is_stored_and_reduced_with_its_rows_as_one(x: Any) -> tuple[Any, ...]:
     """What stores it has loops of a part of what is reduced: no kernel of the reduction."""
-
-    def body(x: Any) -> tuple[Any, ...]:
-        total = ops.sum(x, [1], keepdim=True)
-        return ops.prod(merged(x / total), [0]), total
-
-    check(body, ((3, 4), [-1, -1]))
+    total = ops.sum(x, [1], keepdim=True)
+    return ops.prod(merged(x / total), [0]), total
 
 
-def test_a_sum_of_rows_as_one_times_what_each_row_shares() -> None:
+@program(((5, 4), [-1, -1]), ((4,), [-1]))
+def test_a_sum_of_rows_as_one_times_what_each_row_shares(x: Any, w: Any) -> tuple[Any, ...]:
     """That walks a part of what is reduced, which other threads hold: no kernel of the rows."""
-
-    def body(x: Any, w: Any) -> tuple[Any, ...]:
-        return (x + ops.sum(merged(x), [0]) * w,)
-
-    check(body, ((5, 4), [-1, -1]), ((4,), [-1]))
+    return (x + ops.sum(merged(x), [0]) * w,)
 
 
 @pytest.mark.parametrize("reduced", [False, True])
@@ -234,12 +195,10 @@ def test_what_repeats_an_input_does_not_walk_it_as_its_other_readers(reduced: bo
     check(body, ((5,), [-1]))
 
 
-def test_what_is_beside_a_scan_of_nothing_is_written() -> None:
-    def body(x: Any) -> tuple[Any, ...]:
-        dot = ops.matmul(x, x)
-        return ops.broadcast(dot, [True]), ops.cumsum(dot - x, 0)
-
-    check(body, ((0,), [-1]))
+@program(((0,), [-1]))
+def test_what_is_beside_a_scan_of_nothing_is_written(x: Any) -> tuple[Any, ...]:
+    dot = ops.matmul(x, x)
+    return ops.broadcast(dot, [True]), ops.cumsum(dot - x, 0)
 
 
 @pytest.mark.parametrize("dtype", [DataType.Half, DataType.BFloat16])
@@ -254,25 +213,21 @@ def test_a_join_runs_behind_a_cast_that_stands_after_it(dtype: DataType) -> None
     check(body, ((5,), [-1]), dtype=dtype)
 
 
-def test_reads_past_a_dimension_of_one_are_no_vectors() -> None:
+@program(((384, 1), [-1, -1]))
+def test_reads_past_a_dimension_of_one_are_no_vectors(x: Any) -> tuple[Any, ...]:
     """The dimension is a symbol in the kernel, and elements lie that far apart."""
-
-    def rolled_past(x: Any) -> tuple[Any, ...]:
-        turned = ops.roll(ops.permute(x, [1, 0]), [7], [0])
-        return (turned - ops.sum(turned, [0], keepdim=True),)
-
-    check(rolled_past, ((384, 1), [-1, -1]))
+    turned = ops.roll(ops.permute(x, [1, 0]), [7], [0])
+    return (turned - ops.sum(turned, [0], keepdim=True),)
 
 
-def test_a_choice_of_a_join_where_an_index_computed_in_the_loop_says_the_part() -> None:
+@program(((32,), [-1]), ((32,), [-1]), ((96,), [-1]))
+def test_a_choice_of_a_join_where_an_index_computed_in_the_loop_says_the_part(
+    y: Any, z: Any, i: Any
+) -> tuple[Any, ...]:
     """No pass of the loop is known to be inside of a part before the loop."""
-
-    def body(y: Any, z: Any, i: Any) -> tuple[Any, ...]:
-        index = ops.remainder(ops.cast(96.0 * i, DataType.Int32), 96)
-        chosen = ops.take_along_axis(ops.cat([y, y, z], 0), index, 0)
-        return ops.min(chosen, [0]), ops.neg(index)
-
-    check(body, ((32,), [-1]), ((32,), [-1]), ((96,), [-1]))
+    index = ops.remainder(ops.cast(96.0 * i, DataType.Int32), 96)
+    chosen = ops.take_along_axis(ops.cat([y, y, z], 0), index, 0)
+    return ops.min(chosen, [0]), ops.neg(index)
 
 
 def test_bits_in_registers_are_copied_to_others() -> None:

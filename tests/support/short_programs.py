@@ -22,3 +22,18 @@ def check(
             fd.add_output(result)
     with knobs.scope(device="sim"):
         fd.validate(arrays)
+
+
+def program(
+    *shapes: tuple[tuple[int, ...], list[int]], dtype: DataType = DataType.Float
+) -> Callable[[Body], Callable[[], None]]:
+    """The test that `check`s the program it is written at."""
+
+    def tested(body: Body) -> Callable[[], None]:
+        def test() -> None:
+            check(body, *shapes, dtype=dtype)
+
+        test.__name__, test.__doc__ = body.__name__, body.__doc__
+        return test
+
+    return tested
