@@ -68,7 +68,7 @@ def test_what_guards_stages_is_there_for_what_they_hold() -> None:
     waits = [numbers(line) for line in text if "ws_barrier_wait(ring0_" in line.text]
     assert waits == [{product}] * 2
     assert {product} == set.union(*(numbers(line) for line in text if "ws_multiply_" in line.text))
-    assert {behind} == set.union(*(numbers(line) for line in text if "ws_silu(" in line.text))
+    assert {behind} == set.union(*(numbers(line) for line in text if "ws_silu_near(" in line.text))
     loop = next(line for line in text if "for (int compute_i0" in line.text)
     assert numbers(loop) == {product, behind}
 

@@ -70,6 +70,51 @@ def exponentials(p: Program) -> list[str]:
     return [name for name in names if name.startswith("exp")]
 
 
+def sigmoids(p: Program) -> list[str]:
+    rewrite(p.fusion)
+    names = [op.op for op in p.fusion.operations if isinstance(op, Pointwise)]
+    return [name for name in names if name.startswith("si")]
+
+
+@pytest.mark.parametrize("name", ["silu", "sigmoid"])
+def test_a_gate_that_is_rounded_to_16_bits_takes_few_instructions(name: str) -> None:
+    p = Program()
+    gate = p.op(name, p.input(FLOAT, (None,)))
+    p.output(p.cast(p.op("mul", gate, p.input(FLOAT, (None,))), HALF))
+    assert sigmoids(p) == [f"{name}_near"]
+
+
+def test_one_of_which_more_than_products_are_made_stays_exact() -> None:
+    p = Program()
+    x = p.input(FLOAT, (None,))
+    p.output(p.cast(p.op("sub", p.op("silu", x), x), HALF))
+    assert sigmoids(p) == ["silu"]
+
+
+def test_one_of_which_a_float_is_made_stays_exact() -> None:
+    p = Program()
+    gate = p.op("silu", p.input(FLOAT, (None,)))
+    p.output(p.cast(gate, HALF), p.op("neg", gate))
+    assert sigmoids(p) == ["silu"]
+
+
+def test_gates_of_extremes_are_right() -> None:
+    sizes = [0.0, 1e-40, 1e-30, 1e-3, 0.5, 1, 4, 16, 60, 86, 87.5, 88.5, 90, 128, 1e30, 3e38]
+    x = np.array([*sizes, *(-s for s in sizes), np.inf, -np.inf, np.nan], np.float32)
+
+    @warpsmith.fuse
+    def both(x: Any) -> Any:
+        return tuple(ops.cast(f(x), DataType.BFloat16) for f in (ops.silu, ops.sigmoid))
+
+    with knobs.scope(device="sim"):
+        found = [arrays.to_numpy(each).astype(np.float64) for each in both(x)]
+    with np.errstate(all="ignore"):
+        sigmoid = 1 / (1 + np.exp(-x.astype(np.float64)))
+        silu = x.astype(np.float64) * sigmoid
+    for got, exact in zip(found, (silu, sigmoid), strict=True):
+        np.testing.assert_allclose(got, exact, rtol=2.0**-8, atol=1e-36, equal_nan=True)
+
+
 def softened(p: Program, dims: tuple[int, ...] = (1,)) -> tuple[TensorView, TensorView]:
     """`exp(x - max(x))`, and its sum along the rows, both with all dimensions."""
     x = p.input(FLOAT, (None, None))

@@ -42,6 +42,7 @@ _OF_VALUES = {
     "exp_near": "exp_near",
     "widen_again": "widen_again",
     "one_plus_tanh": "tanh",
+    **dict.fromkeys(("sigmoid_near", "silu_near"), "sigmoid_near"),
 }
 """Functions of the prelude, with their pieces."""
 

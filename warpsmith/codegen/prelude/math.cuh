@@ -74,6 +74,16 @@ __device__ __forceinline__ float ws_exp_near(float x) {
     return e;
 }
 
+//@ sigmoid_near
+// 1 / (1 + exp(-x)), within 4 ulp, and one more for each unit of x below 0; 0 below the normal numbers.
+__device__ __forceinline__ float ws_sigmoid_near(float x) {
+    float e, r;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(x * -1.44269504f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(e + 1.0f));
+    return r;
+}
+__device__ __forceinline__ float ws_silu_near(float x) { return x * ws_sigmoid_near(x); }
+
 //@ tanh
 /// The C library's tanhf branches and takes some thirty instructions, which made a fused GELU bound
 /// by arithmetic (docs/lessons/pointwise.md). Near 0 a polynomial, fitted for the least relative

@@ -27,8 +27,8 @@ COSTLY = frozenset(
 )
 """Operations of ten instructions and more."""
 
-NOT_REPEATED = COSTLY | {"exp_near"}
-"""Those that are computed again only to save registers: these, and one that takes few instructions,
+NOT_REPEATED = COSTLY | {"exp_near", "sigmoid_near", "silu_near"}
+"""Those that are computed again only to save registers: these, and some that take few instructions,
 but of a unit that is slow."""
 
 
