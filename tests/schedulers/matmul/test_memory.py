@@ -176,7 +176,7 @@ def test_chunks_that_are_loaded_fill_the_memory_that_no_stage_of_operands_fits_i
     empty = Problem(values={}, alignment={}, target=H200)
     most = H200.family.limits.block_shared
     depths = set()
-    for params in candidates(8192, 8192, empty, moved=moved, epilogue=True):
+    for params in candidates(8192, 8192, empty, moved=moved, crowded=True):
         rows, columns, _ = params.tile
         if params.splits > 1 or not params.chunk:
             continue
@@ -194,7 +194,7 @@ def test_chunks_share_stages_where_groups_alone_share_a_tile() -> None:
     """Of a residual of the operands' type, whose chunks a stage holds; in as many stages."""
     moved = Beside(loaded=("r",), staged=("y",), out=2, planes=(2,), widest=2, like_operands=True)
     empty = Problem(values={}, alignment={}, target=H200)
-    found = candidates(8192, 8192, empty, moved=moved, epilogue=True)
+    found = candidates(8192, 8192, empty, moved=moved, crowded=True)
     limits, most = H200.family.limits, H200.family.limits.block_shared
     shared = with_shared_stages(found, found.columns, moved, limits)
     one = [p for p in shared if not p.load_stages and p.chunk]

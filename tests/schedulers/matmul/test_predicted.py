@@ -75,7 +75,7 @@ BESIDE = Beside(
     ("m", "n", "k", "how", "us"),
     [
         (2048, 4096, 4096, "cooperative 128x256 of 2 groups, cluster 2x1", 6),
-        (4096, 14336, 4096, "ping-pong 128x160 of 2 groups, cluster 2x1", 17),
+        (4096, 14336, 4096, "ping-pong 128x160 of 2 groups, cluster 2x1", 6),
         (8192, 8192, 8192, "cooperative 128x256 of 2 groups, cluster 2x1", 63),
     ],
 )

@@ -54,7 +54,7 @@ TURNS = (2, 3)
 """Warp groups that may take turns, with a tile each of `TILES` or `SMALL`."""
 
 OTHER_REGISTERS = (48, 64)
-"""Of a thread besides its sums: where results are stored as they are, and behind an epilogue."""
+"""Of a thread besides its sums; and where it loads something beside them, or computes at length."""
 
 CARRIED = (128, 64, 32)
 """Columns of tiles of which threads carry sums over blocks of k: all of one have one scale, where
@@ -119,7 +119,7 @@ def candidates(
     swapped: bool = False,
     element: int = 2,
     moved: Beside = ONE_RESULT,
-    epilogue: bool = False,
+    crowded: bool = False,
     batches: int = 1,
     products: int = 1,
     scales: tuple[Spread, ...] = (),
@@ -133,14 +133,14 @@ def candidates(
 
     Args:
         few, swapped, moved, products, scales, prologue: as of the work, whose m and n these are.
-        epilogue: whether anything is computed or loaded behind it.
+        crowded: whether threads load something beside the products, or compute at length.
         scaled: as of the parameters.
         turned: whether the second operand lies along n.
         odd: as of the work.
     """
     target, limits = problem.target, problem.target.family.limits
     held = prologue is not None
-    plain = products == 1 and not (held or scales)
+    plain = not (held or scales)
     turned_out = swapped and bool(moved.staged)
     all_tiles = held or turned_out or not swapped
     tiles = (*TILES, *SMALL, *LARGE, *(CARRYING if scales else ()))
@@ -154,7 +154,7 @@ def candidates(
     shared = list(dict.fromkeys((*wide, *narrow)))
     forms = np.vstack([_forms(shared, SPLITS), _forms(high, ()), _forms(in_turn, ())])
 
-    others = CARRYING_REGISTERS if scales else OTHER_REGISTERS[epilogue]
+    others = CARRYING_REGISTERS if scales else OTHER_REGISTERS[crowded]
     turns, rows, columns, lines, down, across, splits = forms.T
     passes = _passes(turns, rows)
     groups = np.where(turns, turns, rows // (ROWS * passes))

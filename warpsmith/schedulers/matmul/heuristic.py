@@ -32,6 +32,7 @@ from warpsmith.schedulers.matmul.shared_stages import with_shared_stages
 from warpsmith.schedulers.matmul.shares import with_last_parts, with_parts
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.recompute import NOT_REPEATED
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -49,10 +50,16 @@ __all__ = [
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-DRAWING = 4
-"""Operations that one which draws is as: twelve rounds take some eleven instructions an element,
-most of them behind what is loaded. So the fastest of the kinds timed at three sizes comes first (an
-H200, 2026-11-26)."""
+DRAWING = 11
+"""Operations that one which draws is as: instructions of twelve rounds for an element."""
+
+SPECIAL = NOT_REPEATED | {"one_plus_tanh"}
+SPECIAL_CLOCKS = 16
+"""Functions, and operations that one is as: two instructions of the unit for exponentials and
+reciprocals take 8 clocks each, in which a warp's scheduler issues as many others."""
+
+LONG = 2 * SPECIAL_CLOCKS
+"""Operations that are computed at length: several of those functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +103,13 @@ class Work:
     def has_epilogue(self) -> bool:
         """Whether anything is computed or loaded behind the products."""
         return bool(self.operations or self.moved.planes or self.moved.by_threads)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether threads load something beside the products, or compute at length: with less than
+        that 192 sums of a thread leave registers enough.
+        """
+        return bool(self.moved.loaded or self.moved.by_threads or self.operations >= LONG)
 
     @property
     def stored(self) -> tuple[int, int]:
@@ -177,7 +191,7 @@ class Work:
             swapped=self.swapped,
             element=self.element,
             moved=self.moved,
-            epilogue=grouped or self.has_epilogue,  # searches take registers, too
+            crowded=grouped or self.crowded,  # searches take registers, too
             batches=self.batches,
             products=self.products,
             scales=self.scales,
@@ -322,4 +336,10 @@ def _behind(fusion: Program, product: Matmul) -> list[Operation]:
 def counted(operations: Iterable[Operation]) -> int:
     """How many operations on an element these are as, casts and copies left out."""
     pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
-    return sum(DRAWING if op.op in OF_BLOCK else 1 for op in pointwise)
+    return sum(map(_clocks, pointwise))
+
+
+def _clocks(operation: Pointwise) -> int:
+    if operation.op in OF_BLOCK:
+        return DRAWING
+    return SPECIAL_CLOCKS if operation.op in SPECIAL else 1

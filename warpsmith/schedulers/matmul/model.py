@@ -29,7 +29,9 @@ SLOWED, SLOWED_AT_US = 0.55, 300
 half of that where they multiply for so long."""
 
 FIRST_OPERAND = 24
-"""Columns that the first operand of an instruction is as: it is in shared memory, as they are."""
+"""Columns that the first operand of a step is as: it is in shared memory, as they are. Instructions
+of several products read it again, which takes no longer: two of 128 columns are as fast as one of
+256 (docs/lessons/epilogues.md)."""
 
 L2_SHARE = 1.25
 SM_SHARE = 1.75
@@ -109,11 +111,11 @@ WAY_OUT_US = 0.29
 """Tensor cores wait between the products of two groups that take turns: the last ones of a tile
 are over, a barrier passes on, the first ones begin; and so does the way out."""
 
-EPILOGUE_ISSUE_SHARE = 0.099
+EPILOGUE_ISSUE_SHARE = 0.238
 EPILOGUE_GROUPS = 2
-"""Of the lanes' instructions, the pointwise operations that one warp group does behind a product;
-two do twice as many, and three no more. Bias and GELU, 10 operations, add 5 us to a tile of 64 x
-160 of one group, 5 to one of 128 x 160 of two, and 112 to a product of 4096 x 14336 of such."""
+"""Of the lanes' instructions, those that one warp group does behind a product; two do twice as
+many, three no more. Bias and GELU, as 24 operations, add 5 us to a tile of 64 x 160 of one group, 5
+to one of 128 x 160 of two, and 112 to a product of 4096 x 14336 of such."""
 
 EXPOSED = 0.1
 """Of what a group computes behind its product, what tensor cores wait for, though another group
@@ -135,8 +137,8 @@ def epilogue_us(
     """Microseconds that what a product's threads compute, and what they load, adds to it.
 
     Chunks that the TMA unit loads take as long as the lines that they touch. A bias and a residual
-    are so predicted to add 5 us to 2048 x 4096 x 4096, 8 to 4096 x 14336 x 4096 and 43 to 8192 x
-    8192 x 8192; they added 6, 17 and 63, before the L2 was asked for chunks ahead.
+    are so predicted to add 6 us to 2048 x 4096 x 4096, 5 to 4096 x 14336 x 4096 and 48 to 8192 x
+    8192 x 8192; they added 6, 17 and 63, and 6 to the second since the L2 is asked for them ahead.
 
     Args:
         epilogue: as of `predicted_us`.
@@ -208,7 +210,7 @@ def predicted_us(
     tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))
     places = tiles if groups > 1 else places
     wide, held = products * columns, products * (loaded + columns * (np.asarray(loaded) == 0))
-    asked = wide + (0 if prologue else products * FIRST_OPERAND)
+    asked = wide + (0 if prologue else FIRST_OPERAND)
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     all_terms = batches * products * m * n * k / depth * ways.lines * DEPTH_BYTES
