@@ -105,6 +105,17 @@ def test_products_are_one_kernel_where_that_is_priced_lower(
     assert any("as one kernel matmul would take" in line for line in lines) == (products == 2)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(4096, 14336, 4096), (8192, 8192, 8192), (1408, 15616, 3200)]
+)
+def test_power_holds_the_clock_of_two_kernels_as_of_one(m: int, n: int, k: int) -> None:
+    """Each of two kernels was predicted to multiply faster than one that takes twice as long."""
+    arrays = [np.empty(shape, ml_dtypes.bfloat16) for shape in ((m, k), (n, k), (n, k))]
+    executable = Executable(warpsmith.fuse(gated).lower(*arrays).fusion)
+    with uncompiled():
+        assert len(executable.plan_for(arrays).segments) == 1
+
+
 def test_products_of_as_many_columns_by_name_alone() -> None:
     """Results that meet by a broadcast have columns of their own."""
 

@@ -3,7 +3,8 @@ products by a kernel each.
 
 Tensor cores wait while a product's epilogue runs, unless groups take turns; what the TMA unit loads
 ahead adds little, what threads load much. Of two products few tiles are narrow, and no blocks share
-k. What parts take at least says whether a plan with them is tried; its kernels' prices decide.
+k. What parts take at least, where power holds the clock as it does in one kernel, says whether a
+plan with them is tried; its kernels' prices decide.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from warpsmith.schedulers.traffic import moved_us
 
 
 def divided(
-    segments: Iterable[Planned], problem: Problem, prices: Prices
+    segments: Iterable[Planned], problem: Problem, prices: Prices, worth: float
 ) -> Iterator[tuple[Decided, ...]]:
-    """Ways to divide a kernel on tensor cores, and all that are alike, that may be faster."""
+    """Ways to divide a kernel on tensor cores, and all that are alike, that may be so many times as
+    fast.
+    """
     kinds: dict[object, tuple[Planned, Candidate, set[int]]] = {}
     for planned in segments:
         share, candidate = planned.segment.share, planned.candidate
@@ -40,14 +43,14 @@ def divided(
     for planned, candidate, numbers in kinds.values():
         chosen = frozenset(numbers)
         joined = partial(prices.us, planned, problem)
-        single, apart = _may_be_faster(candidate, planned.local(problem), joined)
+        single, apart = _may_be_faster(candidate, planned.local(problem), joined, worth)
         ways = [Decided(single=chosen)] * single + [Decided(apart=chosen)] * apart
         if ways:
             yield tuple(ways)
 
 
 def _may_be_faster(
-    candidate: Candidate, problem: Problem, joined: Callable[[], float]
+    candidate: Candidate, problem: Problem, joined: Callable[[], float], worth: float
 ) -> tuple[bool, bool]:
     """Whether products alone may take less time than their kernel, where it has several; and
     whether they and a kernel that writes the results may, where it computes something behind them.
@@ -63,8 +66,8 @@ def _may_be_faster(
     both = [work]
     if 0 < work.m <= FEW:
         both.append(matmul.work_of(fusion, problem, swapped=True))
-    alone = [replace(each, products=1, operations=0, moved=ONE_RESULT) for each in both]
-    us, parts = joined(), matmul.best_way(alone, problem)[1]
+    alone = [replace(w, products=1, operations=0, moved=ONE_RESULT, in_a_row=count) for w in both]
+    us, parts = joined() / worth, matmul.best_way(alone, problem)[1]
     written = sum(problem.bytes_of(output.value) for output in fusion.outputs)
     apart = count * parts + moved_us(written, problem.target)
     return count > 1 and count * parts < us, work.has_epilogue and apart < us

@@ -82,7 +82,7 @@ def _proposals(
     """Ways to store, or to write, something otherwise, of which one may be taken; what promises to
     save most comes first, and last what is computed for that. What is alike is proposed together.
     """
-    yield from divided(segments, problem, prices)
+    yield from divided(segments, problem, prices, WORTH)
     for planned in segments:
         # what blocks leave of sums is no tensor of the program
         writes = [t for t in planned.segment.writes if t.number in offers.graph.maker]

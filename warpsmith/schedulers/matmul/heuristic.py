@@ -76,6 +76,7 @@ class Work:
         operations: behind the products, for each element of the result.
         moved: how what is beside the operands is loaded and stored.
         products: that share their left operand.
+        in_a_row: kernels that multiply as much, this one among them, one after the other.
         scales: that differ along k.
         fours: as of the parameters.
         groups: of a grouped product, none of whose tiles has rows of two.
@@ -94,6 +95,7 @@ class Work:
     operations: int = 0
     moved: Beside = ONE_RESULT
     products: int = 1
+    in_a_row: int = 1
     scales: tuple[Spread, ...] = ()
     fours: tuple[str, ...] = ()
     groups: int | None = None
@@ -151,6 +153,7 @@ class Work:
             epilogue,
             edges,
             products=self.products,
+            in_a_row=self.in_a_row,
             prologue=self.prologue,
             written=self.moved.out or ONE_RESULT.out,
             groups=self.groups or 1,

@@ -174,6 +174,7 @@ def predicted_us(
     epilogue: tuple[int, Count, int] = (0, 0, 0),
     edges: Sequence[Count] = (DEPTH_BYTES, DEPTH_BYTES),
     products: int = 1,
+    in_a_row: int = 1,
     prologue: Prologue | None = None,
     written: int = 2,
     groups: int = 1,
@@ -194,6 +195,7 @@ def predicted_us(
         epilogue: operations, bytes of the lines of the L2 that chunks touch which the TMA unit
             loads, and bytes that threads load, for each element of the result.
         edges: bytes that lie together of a's tiles, and of b's.
+        in_a_row: kernels that multiply as much, one after the other: power holds the clock of all.
         prologue: what a's tiles take, where they are computed.
         written: bytes of all results, for each element.
         groups: of rows, each of which has a right operand of its own.
@@ -214,7 +216,7 @@ def predicted_us(
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     all_terms = batches * products * m * n * k / depth * ways.lines * DEPTH_BYTES
-    busy = all_terms / (TENSOR_SHARE * target.rates.tensor)
+    busy = in_a_row * all_terms / (TENSOR_SHARE * target.rates.tensor)
     multiplied = multiplied * (1 + SLOWED * busy / (busy + SLOWED_AT_US))
     of_a, of_b = touched
     read = L2_LINE * (brought / loaders[0] * of_a + held / loaders[1] * of_b)
