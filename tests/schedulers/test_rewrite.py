@@ -70,6 +70,30 @@ def exponentials(p: Program) -> list[str]:
     return [name for name in names if name.startswith("exp")]
 
 
+def chosen(p: Program) -> list[str]:
+    rewrite(p.fusion)
+    return [op.op for op in p.fusion.operations if isinstance(op, Pointwise)]
+
+
+def test_a_sum_with_what_is_kept_or_nothing_is_chosen() -> None:
+    p = Program()
+    kept, scaled, other = (p.input(t, (None,)) for t in (DataType.Bool, FLOAT, FLOAT))
+    p.output(p.op("add", other, p.op("where", kept, scaled, 0.0)))
+    assert chosen(p) == ["add", "where"]
+    inputs = [np.array(v) for v in ([True, False], [2.5, np.inf], [4.0, 3.0])]
+    given = [inputs[0], *(v.astype(np.float32) for v in inputs[1:])]
+    np.testing.assert_array_equal(evaluate(p.fusion, given)[0], [6.5, 3.0])
+
+
+def test_nothing_is_chosen_of_what_others_need_or_of_another_number() -> None:
+    for number, result in ((1.0, False), (0.0, True)):
+        p = Program()
+        kept, scaled, other = (p.input(t, (None,)) for t in (DataType.Bool, FLOAT, FLOAT))
+        inner = p.op("where", kept, scaled, number)
+        p.output(p.op("add", inner, other), *([inner] if result else []))
+        assert chosen(p) == ["where", "add"]
+
+
 def sigmoids(p: Program) -> list[str]:
     rewrite(p.fusion)
     names = [op.op for op in p.fusion.operations if isinstance(op, Pointwise)]

@@ -4,6 +4,8 @@ Rules:
   ONE_PLUS_TANH  `1 + tanh(x) = 2 / (1 + exp(-2 x))`, the heart of the tanh GELU. The right side
                  needs half the instructions and keeps its relative precision where tanh is near
                  -1, which the left side loses.
+  KEPT_OR_NOTHING  `where(c, a, 0) + b = where(c, a + b, b)`, as dropout before a residual: what
+                 scales `a` and the sum are one instruction then.
   ROUNDED_QUOTIENT  a quotient of floats that only 16-bit copies are made of is computed within 2
                  ulp: the exact one takes twice the instructions, for bits that are rounded away.
   ROUNDED_EXPONENTIAL  likewise exp(x - max(x)) of floats, as in a softmax, and exp(minimum(x, 0)),
@@ -58,6 +60,9 @@ def rewrite(fusion: Fusion) -> None:
             better = Pointwise("one_plus_tanh", inner.inputs, operation.output)
             fusion.replace(operation, better)
             fusion.operations.remove(inner)
+        elif (kept := _kept_or_nothing(graph, operation)) is not None:
+            assert isinstance(operation, Pointwise)
+            _add_to_what_is_kept(fusion, operation, *kept)
         elif _is_rounded_quotient(graph, operation):
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
@@ -90,6 +95,38 @@ def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
         if tanh.dtype is DataType.Float and not needed:
             return inner
     return None
+
+
+def _kept_or_nothing(graph: Graph, operation: Operation) -> tuple[Pointwise, TensorView] | None:
+    """The choice of a float or 0 to which it adds something else, where nothing else needs it; and
+    what it adds.
+    """
+    if not (isinstance(operation, Pointwise) and operation.op == "add"):
+        return None
+    first, second = operation.inputs
+    for kept, other in ((first, second), (second, first)):
+        if not (isinstance(kept, TensorView) and isinstance(other, TensorView)):
+            continue
+        inner = kept.definition
+        if not (isinstance(inner, Pointwise) and inner.op == "where"):
+            continue
+        _, value, nothing = inner.inputs
+        needed = len(graph.uses(kept)) > 1 or kept.is_output or kept is other
+        if needed or not isinstance(value, TensorView) or not _is_number(nothing, 0):
+            continue
+        if value.dtype is kept.dtype is other.dtype is DataType.Float:
+            return inner, other
+    return None
+
+
+def _add_to_what_is_kept(
+    fusion: Fusion, operation: Pointwise, choice: Pointwise, other: TensorView
+) -> None:
+    condition, kept, _ = choice.inputs
+    total = fusion.tensor(operation.output.dtype, fresh_axes(operation.output))
+    fusion.insert_before(operation, Pointwise("add", (kept, other), total))
+    fusion.replace(operation, Pointwise("where", (condition, total, other), operation.output))
+    fusion.operations.remove(choice)
 
 
 def _is_rounded_quotient(graph: Graph, operation: Operation) -> bool:
