@@ -14,12 +14,15 @@ from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
+from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Const
+from warpsmith.kernel.accesses import Access
 from warpsmith.kernel.agents import Branch
+from warpsmith.kernel.effects import READ
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import For, Statement, Store
+from warpsmith.kernel.nodes import Buffer, For, Statement, Store, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, Multiply
-from warpsmith.kernel.rings import Advance, ArriveByWarp, Await
+from warpsmith.kernel.rings import Advance, ArriveByWarp, Await, AwaitCopies
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes import beside_products as room
 from warpsmith.lower.passes.beside_products import beside_products
@@ -72,6 +75,36 @@ def test_scales_are_read_behind_the_first_products(passes: int) -> None:
         or (isinstance(s, Store) and _loads(s, scales))
     ]
     assert said == ["multiply", "commit", "read", "read", "products"]
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_stores_that_have_been_read_are_awaited_beside_the_last_products(passes: int) -> None:
+    """In the last step, and where k has none, behind the loop."""
+    shape = {"chunk": 32, "store_stages": 1}
+    kernel = kernel_of(fusion_of(), tile=(128 * passes, 64, 128), passes=passes, stages=2, **shape)
+    (agent,) = (s for s in kernel.body if isinstance(s, Branch) and s.agent.name == "compute")
+    kinds = (CommitProducts, AwaitCopies, Synchronize, AwaitProducts)
+    said = [type(s) for s in walk(agent.body) if isinstance(s, kinds)]
+    stores = [AwaitCopies, Synchronize]
+    assert said == [CommitProducts, *stores, AwaitProducts, *stores, Synchronize, AwaitCopies]
+    values = {"T0_size0": 512, "T0_size1": 1024, "T1_size0": 512, "T1_size1": 1024}
+    values |= {"T2_size0": 512, "T2_size1": 8, "T3_size0": 4, "T3_size1": 8}
+    check_blocks(kernel, values, [(0, 0, 0)], target=H200)
+
+
+def test_threads_meet_where_they_stand_if_the_last_step_touches_more_than_registers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def shared(statement: Statement) -> Iterator[Access]:
+        buffer = Buffer("S", DataType.Float, MemoryType.shared, Const(1))
+        yield Access(buffer, Const(0), False, READ)
+
+    monkeypatch.setattr(room, "accesses", shared)
+    kernel = kernel_of(fusion_of(), tile=(128, 128, 128), stages=2, chunk=32, store_stages=1)
+    kinds = (CommitProducts, Synchronize, AwaitProducts)
+    (agent,) = (s for s in kernel.body if isinstance(s, Branch) and s.agent.name == "compute")
+    said = [type(s) for s in walk(agent.body) if isinstance(s, kinds)]
+    assert said == [CommitProducts, AwaitProducts, Synchronize, Synchronize]
 
 
 def _loads(store: Store, names: set[str]) -> bool:

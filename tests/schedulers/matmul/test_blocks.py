@@ -15,6 +15,10 @@ from warpsmith.kernel.nodes import CopyVector, Let, Store
 from warpsmith.kernel.pipelines import By
 from warpsmith.kernel.traversal import walk
 from warpsmith.schedulers.matmul import applicability, heuristic
+from warpsmith.schedulers.matmul.blocks import Spread
+from warpsmith.schedulers.matmul.candidates import candidates
+from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
 
@@ -68,6 +72,42 @@ def test_a_tile_that_groups_multiply_in_two_passes(
         compiled = program(kind, dtype=DataType.Half).lower(*given).compile()
         assert compiled.verify(schedules=1).verdict == "clean"
     assert "cooperative, 2 warp groups" in compiled.explain()
+
+
+@pytest.mark.parametrize(
+    ("tile", "passes", "kind"),
+    [((128, 192), 1, "squares"), ((192, 128), 1, "blocks"), ((256, 128), 2, "squares")],
+)
+def test_tiles_that_are_staged_whole(
+    monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], passes: int, kind: str
+) -> None:
+    """A block has several, of 200 columns of a tile or two; k has three steps of two stages."""
+    shape = {"passes": passes, "stages": 2, "chunk": 64, "store_stages": 1, "blocks": 1, "group": 1}
+    with_params(monkeypatch, tile=(*tile, 128), **shape)
+    given, _ = operands(136, 200, 336, kind)
+    with knobs.scope(device="sim"):
+        compiled = program(kind, dtype=DataType.BFloat16).lower(*given).compile()
+        assert compiled.verify(schedules=1).verdict == "clean"
+    assert f"tile=({tile[0]}, {tile[1]}, 128)" in compiled.explain()
+    assert "store_stages=1" in compiled.explain()
+
+
+def test_a_block_of_several_tiles_stages_each_whole() -> None:
+    """What it stores leaves beside the next tile's products; so columns may be 192, and tall tiles
+    give a stage away. A block of one tile stores a chunk while it stages the next one.
+    """
+    scales = (Spread(rows=True, share=128), Spread(rows=False, share=128))
+    moved = Beside(staged=("T0",), out=2, widest=2)
+    problem = Problem(values={}, alignment={}, target=H200)
+
+    def found(m: int, n: int) -> dict[tuple[int, int], tuple[int, int, int]]:
+        ways = candidates(m, n, problem, element=1, moved=moved, scales=scales, scaled=8)
+        return {p.tile[:2]: (p.stages, p.store_stages, p.group) for p in ways}
+
+    many = found(8192, 8192)
+    assert (many[256, 128], many[128, 192]) == ((3, 1, 8), (4, 1, 16))
+    once = found(128, 7168)
+    assert once[128, 128][1] == once[128, 64][1] == 2
 
 
 def test_what_is_beside_a_scaled_product_comes_in_chunks() -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import takewhile
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.kernel.accesses import accesses
 from warpsmith.kernel.agents import Branch, Kind
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement
+from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement, Synchronize
 from warpsmith.kernel.products import (
     AwaitProducts,
     CommitProducts,
     MatrixRegisters,
     Multiply,
 )
-from warpsmith.kernel.rings import Advance, Await, Cursor
+from warpsmith.kernel.rings import Advance, Await, AwaitCopies, Cursor
 from warpsmith.kernel.traversal import map_bodies, replace_symbols, walk, written
 from warpsmith.values import dataclass
 
@@ -53,7 +55,9 @@ def beside_products(kernel: Kernel) -> Kernel:
             await products;  T1 += T2 * ..;  arrive at empty[stage];  advance
         }
 
-    So nothing stands between what is added of one step and the products of the next. Where a step
+    Stores that must have been read before the loop's results are staged are awaited beside its last
+    products, too, where threads meet then (`_free`). So nothing stands between what is added of one
+    step and the products of the next. Where a step
     leaves its products on their way, its wait is beside them already. One that multiplies registers
     keeps its wait: attention by hand spilled 48 bytes with it there.
     """
@@ -68,7 +72,9 @@ def beside_products(kernel: Kernel) -> Kernel:
 
 def _ahead(statements: Statements) -> Statements:
     result: list[Statement] = []
-    for statement in statements:
+    left = list(statements)
+    while left:
+        statement = left.pop(0)
         step = _step(statement) if isinstance(statement, For) else None
         if step is None:
             result.append(map_bodies(statement, _ahead))
@@ -77,7 +83,11 @@ def _ahead(statements: Statements) -> Statements:
         runs = [integers.less(integers.ZERO, extent) for extent in extents]
         first: Statement = step.wait
         result += [If(integers.conjunction(*runs), (first,), uniform=True) if runs else first]
-        result.append(step.rewritten())
+        free = _free(step, left)
+        result.append(step.rewritten(free))
+        if free and runs:
+            result.append(If(integers.negated(integers.conjunction(*runs)), free, uniform=True))
+        left = left[len(free) :]
     return tuple(result)
 
 
@@ -101,8 +111,31 @@ class _Step:
         more = [integers.less(integers.add(each.symbol, 1), each.extent) for each in self.loops]
         return reduce(lambda a, b: Apply("logical_or", (a, b), DataType.Bool), more)
 
-    def rewritten(self) -> For:
-        """The loops with the wait at its new place."""
+    @property
+    def ends(self) -> Expr:
+        """Whether none does."""
+        last = (integers.add(each.symbol, 1) for each in self.loops)
+        pairs = zip(last, self.loops, strict=True)
+        return integers.conjunction(
+            *(Apply("eq", (after, each.extent), DataType.Bool) for after, each in pairs)
+        )
+
+    @property
+    def behind(self) -> Iterator[Statement]:
+        """What the last iteration of all does once its last products are asked for."""
+        holder = [s for s in self.loops[-1].body if _commits(s)][-1]
+        if isinstance(holder, For):  # several passes
+            yield from holder.body[max(n for n, s in enumerate(holder.body) if _commits(s)) + 1 :]
+        for loop in reversed(self.loops):
+            yield from loop.body[loop.body.index(holder) + 1 :]
+            holder = loop
+
+    def rewritten(self, free: Statements) -> For:
+        """The loops with the wait at its new place.
+
+        Args:
+            free: what is done beside the last products of all.
+        """
         stage, phase, stages = self.cursor.stage, self.cursor.phase, self.cursor.stages
         after = integers.add(stage, 1)
         turn = Apply("eq", (after, integers.index(stages)), DataType.Bool)
@@ -111,7 +144,9 @@ class _Step:
         inner = self.loops[-1]
         body = tuple(s for s in inner.body if s is not self.wait)
         wait = replace(self.wait, stage=place, parity=parity)
-        body = _beside(body, (If(self.goes_on, (wait,), uniform=True),), LAST)
+        added = [If(self.goes_on, (wait,), uniform=True)]
+        added += [If(self.ends, free, uniform=True)] if free else []
+        body = _beside(body, tuple(added), LAST)
         made = replace(inner, body=_read_late(body))
         if len(self.loops) > 1:
             made = _written_out(made)
@@ -119,6 +154,24 @@ class _Step:
             made = replace(loop, body=tuple(made if s is inner else s for s in loop.body))
             inner = loop
         return made
+
+
+def _free(step: _Step, behind: Sequence[Statement]) -> Statements:
+    """What stands first behind a step's loops, if that is a wait for stores, and threads that meet;
+    nothing where the end of the last iteration touches more than registers, which they may order.
+    """
+    ends = walk(tuple(step.behind))
+    if any(a.buffer.memory is not MemoryType.local for s in ends for a in accesses(s)):
+        return ()
+    free = takewhile(_waits, behind)
+    return tuple(free)
+
+
+def _waits(statement: Statement) -> bool:
+    inside = statement.body if isinstance(statement, If) else (statement,)
+    return all(
+        isinstance(s, Synchronize) or (isinstance(s, AwaitCopies) and s.bulk) for s in inside
+    )
 
 
 def _read_late(statements: Statements) -> Statements:

@@ -126,8 +126,9 @@ class Epilogue:
         """
         at = self.params.outside
         own = staged.loop[at - 1 : at] if self.params.ping_pong else []
-        parts, each, _, columns = staged.loop[at : at + 4]
+        parts, each, chunks, columns = staged.loop[at : at + 4]
         lies = (parts, columns, each) if self.params.swapped else (rows, columns)
+        own += [chunks] if self.params.at_once else []
         set_allocation_domain(staged, (*own, *lies))
 
     def _box(self, tensor: TensorView) -> None:
@@ -172,7 +173,8 @@ class Epilogue:
             tensorize(staged)
         else:
             parallelize(staged, -1, ParallelType.vectorize)
-        circular_buffer(staged, self.params.store_stages)
+        if not self.params.at_once:
+            circular_buffer(staged, self.params.store_stages)
 
     def _pairs(self) -> None:
         """Threads access two columns at once; what the TMA unit stores has whole rows."""
@@ -189,11 +191,13 @@ class Epilogue:
                 parallelize(cached.copy, -1, ParallelType.vectorize)
 
     def _inline(self, computed: list[TensorView], sums: Sequence[TensorView]) -> None:
-        """A chunk is loaded, computed and staged before the next one."""
+        """A chunk is loaded, computed and staged before the next one, or all before any is
+        stored.
+        """
         at, whole_at = self.params.outside, self.params.threads + 1
         last = [*self.staged.values(), *computed][-1]
         for output, staged in self.staged.items():
-            inline_at(output, at + 1, selected_tensors=[staged])
+            inline_at(output, at + 1 - self.params.at_once, selected_tensors=[staged])
         results = {cached.register for cached in self.caches if cached.memory in self.staged}
         whole = [t for t in computed if t in results]
         if whole:

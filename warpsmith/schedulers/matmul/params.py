@@ -50,7 +50,8 @@ class MatmulParams(Params):
         staged: outputs that it stores.
         load_stages: of the pipeline that loads chunks; 0 where the operands' stages do, behind the
             last step over k.
-        store_stages: of the pipelines that store them.
+        store_stages: of the pipelines that store them; 1 where one stage holds all chunks of a
+            tile.
         group: tiles along m that follow each other before the next column of tiles; of a grouped
             product tiles along n, before the next row.
         blocks: of the grid, which go round the tiles.
@@ -118,6 +119,11 @@ class MatmulParams(Params):
     def turns(self) -> bool:
         """Whether blocks go round the tiles."""
         return self.parts == 1 and not (self.once and self.splits > 1)
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all chunks of a tile are staged, and then stored."""
+        return self.store_stages == 1
 
     @property
     def in_parts(self) -> bool:

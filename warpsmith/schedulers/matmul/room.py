@@ -123,7 +123,7 @@ class Room:
         taken = BARRIER_BYTES + chunks + out + rows * self.joined * SUM_BYTES + self.scales
         return np.asarray(self.limits.block_shared - taken)
 
-    def stages(self, chunk: Count, stored: int = CHUNK_STAGES) -> Numbers:
+    def stages(self, chunk: Count, stored: Count = CHUNK_STAGES) -> Numbers:
         """Stages for tiles of the operands."""
         return np.asarray(np.minimum(self.left(chunk, stored) // self.stage, MOST_STAGES))
 
@@ -159,6 +159,18 @@ class Room:
                 better = fits & (worth > best[0])
                 best = [np.where(better, a, b) for a, b in zip(found, best, strict=True)]
         return best[1], best[2], best[3]
+
+    def at_once(self, columns: Count) -> tuple[Numbers, Numbers]:
+        """Columns of a chunk, and stages of the operands, where one stage holds all chunks of a
+        tile; both 0 where none can.
+
+        Args:
+            columns: as of `best`.
+        """
+        chunk = CHUNK_BYTES // max(self.moved.widest, 1)
+        fits = (columns > 0) & (columns % chunk == 0) & bool(self.moved.out)
+        ahead = self.stages(chunk, columns // chunk)
+        return np.where(fits, chunk, 0), np.where(fits, ahead, 0)
 
     def loaded(self, columns: Count, chunk: Numbers, stored: Numbers, ahead: Numbers) -> Numbers:
         """Stages of chunks that are loaded, of a tile of so many columns, where the operands have
