@@ -14,9 +14,13 @@ from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import CopyVector, PrefetchVector
 from warpsmith.kernel.reductions import Reduce
+from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes import keep_turns
+from warpsmith.schedulers.kept import AT_ONCE
 from warpsmith.schedulers.outer_grid.applicability import refusal
 from warpsmith.schedulers.outer_grid.shapes import (
     OuterGridParams,
@@ -38,6 +42,9 @@ ELSEWHERE = (("outer_persistent", "columns are to be shared here"),)
 SMALL = OuterGridParams(
     vector=4, unroll=2, block_x=2, block_y=16, blocks_per_sm=1, kept=2, even=False
 )
+
+
+ASKED = "prefetch.global.L2 [%0];"
 
 
 def batch_norm() -> Program:
@@ -64,7 +71,11 @@ def gradient() -> Program:
 
 
 def check(
-    p: Program, shapes_: tuple[tuple[int, ...], ...], splits: int, kept: int = SMALL.kept
+    p: Program,
+    shapes_: tuple[tuple[int, ...], ...],
+    splits: int,
+    kept: int = SMALL.kept,
+    at_once: int = 0,
 ) -> Kernel:
     names = [tensor.name for tensor in p.fusion.input_tensors]
     arrays = random_inputs(p.fusion, dict(zip(names, shapes_, strict=True)))
@@ -77,10 +88,10 @@ def check(
     if chosen.vector < 4:
         params = replace(params, vector=1)
     return check_scheduled(
-        candidate.scheduled(params),
+        candidate.scheduled(replace(params, rounds=at_once > 0)),
         p.fusion,
         arrays,
-        launch_values={SPLITS: splits},
+        launch_values={SPLITS: splits} | ({AT_ONCE: at_once} if at_once else {}),
         terms=int(np.prod(shapes_[0])),
     )
 
@@ -91,6 +102,20 @@ def test_turns_are_kept_or_read_again(splits: int, kept: int) -> None:
     kernel = check(batch_norm(), ((3, 70, 24), (24,)), splits, kept=kept)
     assert kernel.launch.together
     assert any(buffer.name.endswith("_kept") for buffer in kernel.shared) == (kept > 0)
+
+
+@pytest.mark.parametrize("kept", [0, 9])
+@pytest.mark.parametrize(("columns", "at_once"), [(24, 1), (24, 2), (20, 2), (8, 1), (8, 2)])
+def test_blocks_go_round_columns(columns: int, at_once: int, kept: int) -> None:
+    """Rounds for some of the groups of blocks, columns that blocks do not divide, and one round."""
+    kernel = check(batch_norm(), ((3, 70, columns), (columns,)), 3, kept, at_once)
+    assert kernel.launch.together
+    assert kernel.launch.grid[0] == Symbol(AT_ONCE, low=1)
+
+
+def test_rounds_of_two_inputs() -> None:
+    kernel = check(gradient(), ((97, 20), (97, 20)), 2, at_once=2)
+    assert sum(isinstance(each, Reduce) and each.meets for each in walk(kernel.body)) == 1
 
 
 @pytest.mark.parametrize("shape", [(1, 8), (31, 12), (97, 8), (200, 20), (67, 7)])
@@ -125,6 +150,25 @@ def test_single_elements_are_loaded_again() -> None:
     """Turns are kept in vectors alone."""
     kernel = check(gradient(), ((67, 7), (67, 7)), 2)
     assert not any(buffer.name.endswith("_kept") for buffer in kernel.shared)
+
+
+@pytest.mark.parametrize("at_once", [0, 2])
+@pytest.mark.parametrize("kept", [0, 1, 9])
+def test_what_is_asked_for_ahead_is_there(
+    kept: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests to the L2 as loads, which the simulator holds to the bounds of what they read."""
+
+    def loading(kernel: Kernel, target: Target) -> str:
+        text = cuda_text(kernel, target)
+        assert ASKED in text
+        return text.replace(ASKED, "{.reg .b32 r; ld.global.b32 r, [%0];}")
+
+    monkeypatch.setattr(simulating, "cuda_text", loading)
+    kernel = check(batch_norm(), ((3, 70, 20), (20,)), 2, kept, at_once)
+    loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector) and s.source.name == "T0"]
+    assert any(isinstance(s, PrefetchVector) for s in walk(kernel.body))
+    assert {s.evict_last for s in loads} == {False, True}, "what is read again alone stays"
 
 
 FAULTS = {
@@ -228,8 +272,29 @@ def test_a_fit_is_held_to_times() -> None:
     assert found[1] != narrow
 
 
-def test_columns_that_no_blocks_share_are_refused() -> None:
-    assert best(replace(WORK, width=10**7), 8, H200) is None
+def test_columns_that_blocks_do_not_keep_are_gone_round() -> None:
+    """As many at once as all blocks keep: 12x1376x43x43, and more than blocks run at once. Narrow
+    pieces of lines are not worth it. Microseconds are those of one H200 (2026-11-26).
+    """
+    large = replace(WORK, length=12 * 43 * 43, width=1376, run=1376)
+    for work in (large, replace(WORK, width=10**6)):
+        for shape in shapes(work, 8, H200):
+            grid = grid_of(work, shape, H200)
+            assert grid.blocks <= shape.blocks_per_sm * H200.sm_count
+            if shape.rounds:
+                assert grid.rounds > 1
+                assert grid.turns <= shape.kept + 1 or grid.groups == 1
+                wide = shape.block_x * shape.vector
+                assert grid.groups * grid.rounds * wide >= work.width
+        found = best(work, 8, H200)
+        assert found is not None
+        assert found[1].rounds
+    found = best(large, 8, H200)
+    assert found is not None
+    assert found[0] == pytest.approx(80.6, rel=0.15)
+    narrow = best(replace(WORK, length=448 * 32 * 32, width=96, run=96), 8, H200)
+    assert narrow is not None
+    assert not narrow[1].rounds
 
 
 def test_reductions_of_what_was_reduced_are_refused() -> None:

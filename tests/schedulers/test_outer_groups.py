@@ -34,6 +34,7 @@ ELSEWHERE = (("parts", "channels are to be summed first here"),)
 WAYS = {
     "a grid": {"cluster": 0, "block_y": 4, "kept": 1},
     "a grid that keeps nothing": {"cluster": 0, "block_y": 4, "kept": 0},
+    "rounds of a grid": {"cluster": 0, "block_y": 4, "kept": 9, "rounds": True},
     "a cluster": {"cluster": 2, "block_y": 4, "kept": 9},
     "a block": {"cluster": 1, "block_y": 3, "kept": 9},
 }
@@ -165,7 +166,7 @@ def test_what_blocks_hold_fits() -> None:
             if shape.cluster:
                 assert grid.turns <= shape.kept + 1
             else:
-                assert given.images * grid.splits <= shape.blocks_per_sm * H200.sm_count
+                assert grid.images * grid.splits <= shape.blocks_per_sm * H200.sm_count
 
 
 @pytest.mark.usefixtures("uncompiled")

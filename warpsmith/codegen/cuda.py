@@ -42,6 +42,7 @@ from warpsmith.kernel.nodes import (
     For,
     If,
     Let,
+    PrefetchVector,
     Statement,
     Store,
     Synchronize,
@@ -295,6 +296,9 @@ class _Printer:
                 self._line(f"{value.place(buffer, index)} = {value(expr)};")
             case CopyVector():
                 self._all(vector_lines(statement, value, early=self._kernel.early))
+            case PrefetchVector(source=source, index=index):
+                place = f"{source.name} + {value.operand(index)}"
+                self._line(f'asm volatile("prefetch.global.L2 [%0];" :: "l"({place}));')
             case Accumulate() | WelfordStep() | Reduce() | ScanElements():
                 self._all(self._reductions.lines(statement, team))
             case Synchronize(why=why):

@@ -36,6 +36,8 @@ class Fusion(Program):
         last_first: the last blocks of the grid start first.
         kept_turns: turns of which blocks that meet keep in shared memory what they load, besides
             the last one; None where they load it again.
+        at_once: how many blocks the launch has along x where these go round what the loops that are
+            bound to it walk, and meet in each round; None where each has one iteration.
         registers: of the roles, where tensors name any.
         groups_along: the one axis of the block along which groups of warps may take turns; None
             allows any.
@@ -57,6 +59,7 @@ class Fusion(Program):
         self.follows = False
         self.last_first = False
         self.kept_turns: int | None = None
+        self.at_once: Symbol | None = None
         self.registers: Registers = "auto"
         self.groups_along: ParallelType | None = None
         self.mapped: tuple[object, Any] | None = None
@@ -116,7 +119,7 @@ class Fusion(Program):
         clone.divisors, clone.limits, clone.least = self.divisors, self.limits, self.least
         clone.blocks_per_sm = self.blocks_per_sm
         clone.follows, clone.last_first = self.follows, self.last_first
-        clone.kept_turns = self.kept_turns
+        clone.kept_turns, clone.at_once = self.kept_turns, self.at_once
         clone.registers, clone.groups_along = self.registers, self.groups_along
         clone.launch_symbols = list(self.launch_symbols)
         return clone

@@ -102,6 +102,8 @@ class Kernel:
         budgets: what `engine/budgets.py` is to make the roles' registers of; None leaves them.
         kept_turns: turns of which blocks keep what they load in shared memory, until `keep_turns`;
             None where they keep none.
+        at_once: blocks along x, which go round what the grid has there, until `go_round`; None
+            where these are all.
         early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
         settled: parameters that no kernel of the call writes, which it reads before that.
     """
@@ -127,6 +129,7 @@ class Kernel:
     pipelines: tuple[Pipeline, ...] = ()
     budgets: Budgets | None = None
     kept_turns: int | None = None
+    at_once: Symbol | None = None
     early: bool = False
     settled: tuple[str, ...] = ()
     layout: SharedLayout | None = None

@@ -186,6 +186,16 @@ class CopyVector(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class PrefetchVector(Statement, orders=Orders.NOTHING):
+    """What a thread loads later comes to the L2: `prefetch.global`. No result depends on it."""
+
+    words = "prefetch {source.name}[{index}]"
+
+    source: Buffer = field(metadata=plain())
+    index: Expr = field(metadata=expression())
+
+
+@dataclass(frozen=True, slots=True)
 class Synchronize(Statement, orders=Orders.MEETING):
     """All threads of the block meet; within the body of a role, those of its group."""
 

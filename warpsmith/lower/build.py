@@ -82,6 +82,7 @@ def build(
         left_to_threads=tuple(made.left_to_threads.items()),
         pipelines=tuple(made.pipelines.values()),
         kept_turns=fusion.kept_turns,
+        at_once=fusion.at_once,
         budgets=budgets_of(fusion.registers) if roles.names else None,
     )
 

@@ -44,6 +44,7 @@ from warpsmith.lower.passes.draw_ahead import draw_ahead
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.lower.passes.end_loops import end_loops
 from warpsmith.lower.passes.exchange_parts import exchange_parts
+from warpsmith.lower.passes.go_round import go_round
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.keep_turns import keep_turns
@@ -145,6 +146,7 @@ PASSES = (
     _always(
         keep_turns, "once blocks meet as often as they have to, and before shared memory is ordered"
     ),
+    _always(go_round, "once turns are kept, which it puts into a loop, for the same reason"),
     _always(
         pack_operands,
         "before the order of accesses, to which the words belong",

@@ -25,6 +25,9 @@ from warpsmith.values import dataclass
 V = TypeVar("V", bound=Rows)
 P = TypeVar("P", bound=Params)
 
+AT_ONCE = "at_once"
+"""The name of the number of groups of blocks that run at once, where these go round others."""
+
 STATE_BYTES = 4
 """Of a number that moments have beside a sum, or that is reduced of a channel."""
 
@@ -80,6 +83,7 @@ class TurnsParams(Params):
         block_x: threads side by side.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         kept: turns that a block keeps in shared memory, besides the last one in registers.
+        rounds: blocks go round groups of columns, rows or images, and meet for each of them.
         vectorized: names of the global tensors accessed in vectors.
     """
 
@@ -88,6 +92,7 @@ class TurnsParams(Params):
     block_x: int
     blocks_per_sm: int
     kept: int
+    rounds: bool = False
     vectorized: tuple[str, ...] = ()
 
     @property
@@ -162,8 +167,8 @@ class Met(Rows):
         """The fastest shape behind its time; None where there is none."""
         raise NotImplementedError
 
-    def splits(self, params: Any, problem: Problem) -> int:
-        """Blocks of the grid that meet."""
+    def at_once(self, params: Any, problem: Problem) -> tuple[int, int]:
+        """Groups of blocks of the grid that run at once, and blocks of each, which meet."""
         raise NotImplementedError
 
     def vectorized(self, params: Any, problem: Problem) -> tuple[str, ...]:
@@ -194,7 +199,10 @@ class WithTheGrid(Kept[M]):
         return replace(params, vectorized=self.rows.vectorized(params, problem))
 
     def symbols(self, params: TurnsParams, problem: Problem) -> dict[str, int]:
-        return {} if params.meets_in_cluster else {SPLITS: self.rows.splits(params, problem)}
+        if params.meets_in_cluster:
+            return {}
+        at_once, splits = self.rows.at_once(params, problem)
+        return {SPLITS: splits} | ({AT_ONCE: at_once} if params.rounds else {})
 
     def no_ring(self, problem: object) -> str:
         return "what a block has loaded it keeps"

@@ -20,11 +20,19 @@ from warpsmith.kernel.nodes import (
     For,
     If,
     Let,
+    PrefetchVector,
     Statement,
     Store,
 )
 from warpsmith.kernel.reductions import Reduce
-from warpsmith.kernel.traversal import children, expressions, replace_symbols, rewritten, walk
+from warpsmith.kernel.traversal import (
+    children,
+    expressions,
+    map_bodies,
+    replace_symbols,
+    rewritten,
+    walk,
+)
 from warpsmith.lower.passes.load_anyway import anyway, is_load
 from warpsmith.lower.passes.split_full_passes import without
 from warpsmith.values import dataclass
@@ -166,10 +174,12 @@ class _Turns:
         loop, body = self._before, self._within(self._before)
         if self.kept:
             keep = [self._copy(first, loop.symbol, kept=True) for first, _ in self._pairs]
-            yield replace(loop, extent=self._few, body=(*body, *keep))
+            ahead = self._ahead(loop, body, integers.add(loop.symbol, 1))
+            yield replace(loop, extent=self._few, body=(*ahead, *keep))
         rest = Symbol(f"{loop.symbol.name}_between", low=0)
         moved: dict[Expr, Expr] = {loop.symbol: integers.add(self._few, rest)}
-        between = tuple(replace_symbols(statement, moved) for statement in body)
+        ahead = self._ahead(loop, body, integers.add(loop.symbol, 1))
+        between = tuple(_lasting(replace_symbols(statement, moved)) for statement in ahead)
         yield replace(loop, symbol=rest, extent=self._between, body=between)
         last: dict[Expr, Expr] = {loop.symbol: self._whole}
         yield from (replace_symbols(statement, last) for statement in loop.body)
@@ -185,7 +195,8 @@ class _Turns:
         back = Symbol(f"{loop.symbol.name}_between", low=0)
         down = integers.sub(integers.sub(self._whole, 1), back)
         moved: dict[Expr, Expr] = {loop.symbol: down}
-        between = tuple(replace_symbols(statement, moved) for statement in body)
+        ahead = self._ahead(loop, body, integers.maximum(integers.sub(loop.symbol, 1), self._few))
+        between = tuple(replace_symbols(statement, moved) for statement in ahead)
         yield replace(loop, symbol=back, extent=self._between, body=between)
         if self.kept:
             loads = [second.loop for _, second in self._pairs]
@@ -195,6 +206,13 @@ class _Turns:
             head = [s for s in whole if isinstance(s, Declare) and s.buffer in declared]
             tail = [s for s in whole if s not in head]
             yield replace(loop, extent=self._few, body=(*head, *own, *tail))
+
+    def _ahead(self, loop: For, body: tuple[Statement, ...], turn: Expr) -> tuple[Statement, ...]:
+        """The body of a turn that asks for what another one loads, behind its own loads."""
+        own = [load.loop for load in _loads(replace(loop, body=body))]
+        asked = [_prefetch(load.loop, {loop.symbol: turn}) for load in _loads(loop)]
+        end = 1 + max(n for n, statement in enumerate(body) if statement in own)
+        return (*body[:end], *asked, *body[end:])
 
     @property
     def _between(self) -> Expr:
@@ -226,6 +244,24 @@ class _Turns:
             index = substitute(into.copy.target_index, {into.loop.symbol: loop.symbol})
             made = CopyVector(into.copy.target, index, shared, place, width)
         return For(loop.symbol, loop.extent, (made,), unroll=True)
+
+
+def _prefetch(statement: Statement, names: dict[Expr, Expr]) -> Statement:
+    """The loads of a statement as requests to the L2, in other names."""
+
+    def asked(each: Statement) -> Statement:
+        if isinstance(each, CopyVector):
+            return PrefetchVector(each.source, each.source_index)
+        return map_bodies(each, lambda body: tuple(map(asked, body)))
+
+    return asked(replace_symbols(statement, names))
+
+
+def _lasting(statement: Statement) -> Statement:
+    """A statement whose loads are the last to go from the L2: they come again."""
+    if isinstance(statement, CopyVector):
+        return replace(statement, evict_last=True) if is_load(statement) else statement
+    return map_bodies(statement, lambda body: tuple(map(_lasting, body)))
 
 
 def _registers(first: _Load, second: _Load) -> Statement:

@@ -52,8 +52,9 @@ class Shared(Met):
     def best(self, problem: Problem) -> Found | None:
         return _best(self, self.shared_work(problem), problem)
 
-    def splits(self, params: InnerGridParams, problem: Problem) -> int:
-        return grid_of(self.shared_work(problem), params, problem.target).splits
+    def at_once(self, params: InnerGridParams, problem: Problem) -> tuple[int, int]:
+        grid = grid_of(self.shared_work(problem), params, problem.target)
+        return grid.rows, grid.splits
 
     def vectorized(self, params: InnerGridParams, problem: Problem) -> tuple[str, ...]:
         across = vectorized_across(self, problem) if params.across else None

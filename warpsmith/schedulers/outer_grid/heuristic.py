@@ -33,5 +33,6 @@ class Shared(Met, Columns):
     def best(self, problem: Problem) -> Found | None:
         return best(self.shared_work(problem), self.run.vector(problem), problem.target)
 
-    def splits(self, params: OuterGridParams, problem: Problem) -> int:
-        return grid_of(self.shared_work(problem), params, problem.target).splits
+    def at_once(self, params: OuterGridParams, problem: Problem) -> tuple[int, int]:
+        grid = grid_of(self.shared_work(problem), params, problem.target)
+        return grid.groups, grid.splits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from warpsmith.schedulers.kept import TurnsParams, TurnsWork, fastest
 from warpsmith.schedulers.outer_persistent.shapes import SECTOR_BYTES
@@ -28,13 +29,17 @@ RESERVED = 1024
 
 LINE_BYTES = 128
 
-MEMORY_SHARE, LINES_POWER = 0.8, 0.39
+MEMORY_SHARE, LINES_POWER = 0.83, 0.39
 """Of the memory's rate, what blocks reach that read and write whole lines; and the power of the
 share of its lines that a block wants by which others are slower. As the constants below, fitted to
-76 times of norms of 2 to 170 MB: 5 % off (root mean square; one H200, 2026-11-26)."""
+76 times of norms of 2 to 170 MB: 5 % off (root mean square; one H200, 2026-11-26); the first is
+0.03 more than that since blocks ask the L2 for turns ahead (0.96 of the times of 15 norms)."""
 
 FLIGHT_BYTES, FLIGHT_POWER = 32768, 0.22
 """Bytes of a turn on a multiprocessor below which its loads are slower, and by which power."""
+
+ROUND_US = 3.0
+"""What each round but the first takes besides its bytes: 31 norms of one H200 (2026-11-26)."""
 
 FIXED_US = 7.6
 """What a launch, the first loads, a meeting and the last stores take."""
@@ -86,14 +91,16 @@ class Grid:
     """The blocks of a shape in a call.
 
     Attributes:
-        groups: of blocks that share columns.
+        groups: of blocks that share columns, which run at once.
         splits: blocks of a group.
-        turns: of a block, the last one counted.
+        turns: of a block in a round, the last one counted.
+        rounds: of groups.
     """
 
     groups: int
     splits: int
     turns: int
+    rounds: int = 1
 
     @property
     def blocks(self) -> int:
@@ -101,12 +108,18 @@ class Grid:
 
 
 def grid_of(work: Work, params: OuterGridParams, target: Target) -> Grid:
-    """As many blocks as run at once, in equal groups, with a turn each at least."""
+    """As many blocks as run at once, in equal groups, with a turn each at least; in rounds as many
+    groups as keep all of their columns, where one does.
+    """
     groups = -(-work.width // (params.block_x * params.vector))
     passes = -(-work.length // (params.block_y * params.unroll))
-    most = target.sm_count * params.blocks_per_sm // groups
-    share = -(-passes // max(1, min(most, passes)))
-    return Grid(groups, -(-passes // share), share)
+    blocks, rounds = target.sm_count * params.blocks_per_sm, 1
+    if params.rounds:
+        least = -(-passes // (params.kept + 1))
+        rounds = -(-groups // min(groups, max(1, blocks // least)))
+    groups = -(-groups // rounds)
+    share = -(-passes // max(1, min(blocks // groups, passes)))
+    return Grid(groups, -(-passes // share), share, rounds)
 
 
 def best(work: Work, vector: int, target: Target) -> Found | None:
@@ -125,7 +138,7 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]
         for threads, blocks_per_sm, unroll in BLOCKS:
             block_y = _height(threads, block_x)
             room = limits.registers_each(threads * blocks_per_sm)
-            if not block_y or groups > target.sm_count * blocks_per_sm:
+            if not block_y:
                 continue
             if _registers(work, vector, unroll) > room:
                 continue
@@ -135,7 +148,7 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]
             whole = limits.sm_shared // blocks_per_sm - limits.shared_taken
             room = min(limits.block_shared, whole) - scratch - RESERVED
             turn = block_x * block_y * vector * unroll * work.loaded
-            yield OuterGridParams(
+            shape = OuterGridParams(
                 vector=vector,
                 unroll=unroll,
                 block_x=block_x,
@@ -144,6 +157,11 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]
                 kept=max(0, room // turn),
                 even=work.run % (block_x * vector) == 0,
             )
+            if groups <= target.sm_count * blocks_per_sm:
+                yield shape
+            in_rounds = replace(shape, rounds=True)
+            if grid_of(work, in_rounds, target).rounds > 1:
+                yield in_rounds
 
 
 def _registers(work: Work, vector: int, unroll: int) -> int:
@@ -171,17 +189,21 @@ def time_us(work: Work, params: OuterGridParams, target: Target) -> float:
     """
     grid = grid_of(work, params, target)
     wide, rows = params.block_x * params.vector, params.block_y * params.unroll
-    covered = grid.blocks * grid.turns * rows * wide
-    loaded = covered * work.loaded
-    kept = grid.blocks * min(grid.turns, params.kept + 1) * rows * wide * work.loaded
+    covered = grid.rounds * grid.blocks * rows * wide
+    loaded = covered * grid.turns * work.loaded
+    kept = covered * min(grid.turns, params.kept + 1) * work.loaded
     moved = loaded + max(0, loaded - kept) + work.length * work.width * work.stored
     busy = min(1.0, grid.blocks / (params.blocks_per_sm * target.sm_count))
     flight = rows * wide * work.loaded * params.blocks_per_sm * busy
     slow: float = min(1.0, flight / FLIGHT_BYTES) ** FLIGHT_POWER
-    lines = share_of_lines(wide * work.widest, work.run * work.widest)
+    piece, row = wide * work.widest, work.run * work.widest
+    lines = share_of_lines(piece, row)
+    if grid.rounds > 1:
+        lines = min(lines, whole_lines(min(row, grid.groups * piece), row))
     rate: float = MEMORY_SHARE * target.rates.memory * busy * slow * lines
     exchanged = grid.splits * work.states * wide * grid.blocks
-    return FIXED_US + _joins(work, params) + moved / rate + exchanged / target.rates.l2
+    fixed = FIXED_US + (grid.rounds - 1) * ROUND_US + grid.rounds * _joins(work, params)
+    return fixed + moved / rate + grid.rounds * exchanged / target.rates.l2
 
 
 def _joins(work: Work, params: OuterGridParams) -> float:
@@ -196,6 +218,13 @@ def share_of_lines(piece: int, row: int) -> float:
     """Of the memory's rate, what blocks reach that read so many bytes of rows so long in memory."""
     if piece >= row:
         return 1.0
-    at_odds = 1 - math.gcd(LINE_BYTES, piece, row) / LINE_BYTES
-    share: float = (piece / (piece + LINE_BYTES * at_odds)) ** LINES_POWER
+    share: float = whole_lines(piece, row) ** LINES_POWER
     return share
+
+
+def whole_lines(piece: int, row: int) -> float:
+    """The share that pieces so long are of the lines in which they lie. What other blocks want of
+    these the L2 has; in another round it is read again.
+    """
+    at_odds = 1 - math.gcd(LINE_BYTES, piece, row) / LINE_BYTES if piece < row else 0.0
+    return piece / (piece + LINE_BYTES * at_odds)

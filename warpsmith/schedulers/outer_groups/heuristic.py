@@ -102,8 +102,9 @@ class Groups(Met):
     def best(self, problem: Problem) -> Found | None:
         return best(self.images(problem), self.run.vector(problem), problem.target)
 
-    def splits(self, params: OuterGroupsParams, problem: Problem) -> int:
-        return grid_of(self.images(problem), params, problem.target).splits
+    def at_once(self, params: OuterGroupsParams, problem: Problem) -> tuple[int, int]:
+        grid = grid_of(self.images(problem), params, problem.target)
+        return grid.images, grid.splits
 
 
 def channels_first(fusion: Fusion, caches: tuple[Cached, ...]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from warpsmith.schedulers.kept import TurnsParams, TurnsWork, fastest
 from warpsmith.schedulers.multiprocessor import CLUSTERS, together
@@ -15,10 +16,11 @@ from warpsmith.values import dataclass
 LEAST_HEIGHT = 2
 """Threads one below the other, at least: the meeting of a block is where turns are kept for."""
 
-MEMORY_SHARE, FLIGHT_BYTES, FLIGHT_POWER = 0.788, 32768, 0.145
+MEMORY_SHARE, FLIGHT_BYTES, FLIGHT_POWER = 0.82, 32768, 0.145
 """Of the memory's rate, what blocks reach whose turns have so many bytes on a multiprocessor, and
 the power by which smaller ones are slower. As the constants below, fitted to 151 times of group
-norms of 2 to 260 MB: 11 % off (root mean square; one H200, 2026-11-26)."""
+norms of 2 to 260 MB: 11 % off (root mean square; one H200, 2026-11-26); the first is 0.03 more than
+that since blocks ask the L2 for turns ahead."""
 
 ENOUGH_BLOCKS = 0.4
 """Of the blocks that multiprocessors hold, those from which on more are no faster."""
@@ -27,6 +29,10 @@ FIXED_US, WAVE_US, EXCHANGE_US = 6.2, 0.61, 0.84
 """What a launch takes with the first loads and the last stores, 0.4 more than the fit says, as rows
 of parts were faster for small images; each round of clusters, and each doubling of a cluster's
 blocks in one."""
+
+ROUND_US = 2.0
+"""What each round of a grid but the first takes besides its bytes and what blocks exchange in it:
+36 norms of one H200 (2026-11-26)."""
 
 JOIN_US, THREADS_US, BLOCKS_US = 0.047, 2.85e-5, 2.16e-5
 """For each channel of a group and number that is reduced of it, what the one thread takes that has
@@ -94,12 +100,14 @@ class Grid:
     """The blocks of a shape in a call.
 
     Attributes:
+        images: that have blocks of their own at once.
         splits: blocks of an image.
-        turns: of a block, the last one counted.
-        waves: how often blocks follow each other.
+        turns: of a block for one image, the last one counted.
+        waves: how often blocks follow each other, or meet.
         fullest: blocks of the fullest multiprocessor.
     """
 
+    images: int
     splits: int
     turns: int
     waves: float
@@ -107,17 +115,23 @@ class Grid:
 
 
 def grid_of(work: Work, params: OuterGroupsParams, target: Target) -> Grid:
-    """Blocks of the grid run at once, as many for each image, with a turn each at least."""
+    """Blocks of the grid run at once, as many for each image, with a turn each at least; in rounds
+    they have as many images as they keep, where they keep one.
+    """
     passes = -(-work.area // (params.block_y * params.unroll))
     if not params.cluster:
-        most = target.sm_count * params.blocks_per_sm // work.images
-        turns = -(-passes // max(1, min(most, passes)))
+        images, blocks, rounds = work.images, target.sm_count * params.blocks_per_sm, 1
+        if params.rounds:
+            least = -(-passes // (params.kept + 1))
+            rounds = -(-images // min(images, max(1, blocks // least)))
+            images = -(-images // rounds)
+        turns = -(-passes // max(1, min(blocks // images, passes)))
         splits = -(-passes // turns)
-        return Grid(splits, turns, 1.0, -(-work.images * splits // target.sm_count))
+        return Grid(images, splits, turns, rounds, -(-images * splits // target.sm_count))
     at_once = min(work.images, params.blocks_per_sm * target.teams(params.cluster))
     fullest = -(-at_once * params.cluster // target.sm_count)
     turns = -(-passes // params.cluster)
-    return Grid(params.cluster, turns, work.images / at_once, fullest)
+    return Grid(at_once, params.cluster, turns, work.images / at_once, fullest)
 
 
 def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGroupsParams]:
@@ -150,6 +164,9 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGroupsParam
                 continue
             if cluster or work.images <= target.sm_count * blocks_per_sm:
                 yield shape
+            in_rounds = replace(shape, rounds=True)
+            if not cluster and grid_of(work, in_rounds, target).waves > 1:
+                yield in_rounds
 
 
 def best(work: Work, vector: int, target: Target) -> Found | None:
@@ -181,7 +198,7 @@ def time_us(work: Work, params: OuterGroupsParams, target: Target) -> float:
     turn = accesses * params.vector * work.loaded
     loaded = work.images * grid.splits * grid.turns * turn
     again = work.images * grid.splits * max(0, grid.turns - params.kept - 1) * turn
-    held = work.images * grid.splits / grid.waves / target.sm_count
+    held = grid.images * grid.splits / target.sm_count
     busy = min(1.0, held / (ENOUGH_BLOCKS * params.blocks_per_sm))
     flight = turn * min(params.blocks_per_sm, max(1.0, held))
     slow: float = min(1.0, flight / FLIGHT_BYTES) ** FLIGHT_POWER
@@ -191,8 +208,12 @@ def time_us(work: Work, params: OuterGroupsParams, target: Target) -> float:
     rate = MEMORY_SHARE * target.rates.memory * busy * slow
     return (
         FIXED_US
-        + _exchanges_us(work, params, grid)
-        + waves * (WAVE_US + EXCHANGE_US * math.log2(params.cluster) if params.cluster else 0.0)
+        + (
+            _exchanges_us(work, params, grid)
+            + waves * (WAVE_US + EXCHANGE_US * math.log2(params.cluster))
+            if params.cluster
+            else waves * (_exchanges_us(work, params, grid) + ROUND_US) - ROUND_US
+        )
         + together(SHARPNESS, moved / rate, issued / target.sm_issues)
     )
 
