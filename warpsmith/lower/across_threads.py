@@ -215,8 +215,13 @@ class AcrossThreads:
                 code="WS0271",
                 remedy="rfactor the loop that is bound to cluster_x first",
             )
-        threads = integers.mul(
-            *(self._buffers.threads.extents.get(t, integers.ONE) for t in BLOCK_TYPES)
+        apart = self._buffers.threads.groups_along is not None
+        writers = integers.mul(
+            *(
+                self._buffers.threads.extents.get(t, integers.ONE)
+                for t in BLOCK_TYPES
+                if apart or t not in block
+            )
         )
         scratch = Buffer(
             f"{output.name}_scratch",
@@ -254,7 +259,7 @@ class AcrossThreads:
             f"{output.name}_parts",
             unit,
             MemoryType.global_,
-            integers.mul(threads, elements * parts, splits, segments),
+            integers.mul(writers, elements * parts, splits, segments),
         )
         groups_along = self._buffers.threads.groups_along
         groups = self._buffers.threads.extents[groups_along] if groups_along else integers.ONE
