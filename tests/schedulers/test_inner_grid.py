@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 import warpsmith
+from bench import batch_norm as bench
+from bench.images import Images
+from bench.problem import Problem as Bench
+from bench.row_shapes import plan
 from tests.support.grids import params_that_fit
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
@@ -120,6 +124,23 @@ def test_pieces_of_rows_that_blocks_keep_alone() -> None:
     kernel = check_scheduled(candidate.scheduled(chosen), p.fusion, arrays, terms=1080)
     under = [s for each in walk(kernel.body) if isinstance(each, If) for s in each.body]
     assert not any(isinstance(s, CopyVector) and s.target.memory is MemoryType.local for s in under)
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        bench.batch_norm(Images(69, 640, 25, False), "bfloat16"),
+        bench.batch_norm_bwd(Images(18, 384, 41, False), "bfloat16"),
+    ],
+    ids=lambda problem: str(problem.name),
+)
+def test_the_choice_loads_again_as_it_keeps(problem: Bench) -> None:
+    """An input behind the meeting goes by the vectors in which it came before, or nothing stays."""
+    (launch, *_) = plan(problem).launches
+    assert isinstance(launch.params, InnerGridParams)
+    assert launch.params.across
+    kept = [each for each in launch.compiled.kernel.shared if each.name.endswith("_kept")]
+    assert len(kept) == len([shape for shape in problem.shapes if len(shape) == 4])
 
 
 def test_single_elements_are_loaded_again() -> None:

@@ -141,10 +141,10 @@ class Met(Rows):
     """What blocks of a fusion have of its inputs before they meet, and again behind that."""
 
     @cached_property
-    def full(self) -> tuple[Cached, ...]:
-        """The copies that have an element for each one that is reduced, those of inputs once."""
+    def loads(self) -> tuple[Cached, ...]:
+        """The inputs that have an element for each one that is reduced, once each."""
         found: dict[TensorView, Cached] = {}
-        for cached in super().full:
+        for cached in super().loads:
             found.setdefault(cached.memory, cached)
         return tuple(found.values())
 
