@@ -125,8 +125,9 @@ class Knobs:
     pace: bool = _knob(
         SWITCH,
         True,
-        "Let no block that goes round many bytes of rows ask for more of them before the memory "
-        "could have served all blocks so far: blocks that run ahead of each other slow it down.",
+        "Let no block that goes round many bytes of rows, or fills stages while the kernel before "
+        "still runs, ask for more before the memory could have served all blocks so far: blocks "
+        "that run ahead of each other slow it down, and what others read waits behind them.",
     )
     early_launch: bool = _knob(
         SWITCH,

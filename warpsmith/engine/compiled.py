@@ -124,6 +124,7 @@ def asked(
     follows: bool = False,
     followed: bool = False,
     settled: tuple[str, ...] = (),
+    target: Target | None = None,
 ) -> Request:
     """What knobs ask of a kernel.
 
@@ -131,11 +132,13 @@ def asked(
     is `followed` by another lets that one start so; the knob `early_launch` forbids both. What is
     `settled` no kernel of the call writes.
     """
+    early = follows and knobs.early_launch
     return Request(
         wait_limit=knobs.wait_limit,
-        follows=follows and knobs.early_launch,
+        follows=early,
         followed=followed and knobs.early_launch,
-        settled=settled if follows and knobs.early_launch else (),
+        settled=settled if early else (),
+        pace=target.sm_memory / 1000 if target and early and knobs.pace else 0.0,
         thorough=knobs.verify == "all",
     )
 

@@ -250,7 +250,13 @@ class PlannedSegment:
         knobs: Knobs,
         values: Mapping[str, int],
     ) -> CompiledKernel:
-        request = asked(knobs, follows=self.follows, followed=self.followed, settled=self.settled)
+        request = asked(
+            knobs,
+            follows=self.follows,
+            followed=self.followed,
+            settled=self.settled,
+            target=self.segment.target,
+        )
         key = (params, index_type, tma_alignment, request)
         compiled = self.kernels.get(key)
         if compiled is not None:

@@ -126,7 +126,9 @@ def _load_ahead(request: Request) -> Rewrite | None:
 
     def rewrite(kernel: Kernel) -> Kernel:
         read = (buffer.name for buffer in kernel.parameters if not buffer.written)
-        return load_ahead(kernel, request.settled if request.follows else tuple(read))
+        if not request.follows:
+            return load_ahead(kernel, tuple(read))
+        return load_ahead(kernel, request.settled, request.pace)
 
     return rewrite
 
@@ -189,7 +191,12 @@ PASSES = (
         "before its indices are named, with those of the copies",
         makes=(PrefetchTile,),
     ),
-    Pass("load_ahead", _load_ahead, "before indices are named, which both places use"),
+    Pass(
+        "load_ahead",
+        _load_ahead,
+        "before indices are named, which both places use",
+        makes=(StartClock, AwaitClock),
+    ),
     Pass("read_ahead", _read_ahead, "before indices are named, too"),
     _always(
         share_draws,

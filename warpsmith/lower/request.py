@@ -14,6 +14,8 @@ class Request:
         follows: the kernel may be launched before the one before it has ended.
         followed: the next kernel may be launched so.
         settled: tensors that no kernel of the call writes.
+        pace: bytes a nanosecond that one multiprocessor may ask for beside a kernel that is waited
+            for; 0 where nothing is held back.
         thorough: rules that cost time are verified, too (`lower/verify`).
     """
 
@@ -21,4 +23,5 @@ class Request:
     follows: bool = False
     followed: bool = False
     settled: tuple[str, ...] = ()
+    pace: float = 0.0
     thorough: bool = False

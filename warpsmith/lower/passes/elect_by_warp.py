@@ -17,7 +17,7 @@ from itertools import groupby
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.clock import AwaitClock
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.elected import ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Comment, For, If, Let, Statement
@@ -34,7 +34,9 @@ from warpsmith.kernel.rings import (
 from warpsmith.kernel.traversal import children, map_bodies, walk
 
 _PARENTS = For | If
-_TOGETHER = Comment | Let | Await | AwaitClock | FenceProxy | CommitCopies | AwaitCopies
+_TOGETHER = (
+    Comment | Let | StartClock | Await | AwaitClock | FenceProxy | CommitCopies | AwaitCopies
+)
 _ONCE = Expect | Arrive | TileCopy
 
 

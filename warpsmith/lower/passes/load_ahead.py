@@ -9,6 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
@@ -27,10 +28,13 @@ from warpsmith.values import dataclass
 
 _READY = InitBarriers | AnnounceStart
 
+LATENCY_NS = 1000
+"""From asking the memory until bytes come: what it brings in that time is asked for at once."""
+
 _Path = tuple[For | If, ...]
 
 
-def load_ahead(kernel: Kernel, settled: Collection[str]) -> Kernel:
+def load_ahead(kernel: Kernel, settled: Collection[str], pace: float = 0.0) -> Kernel:
     """An elected thread fills all stages with what one block alone reads and nobody writes, such as
     weights that few rows are multiplied by; the other operand comes once it is there.
 
@@ -47,8 +51,12 @@ def load_ahead(kernel: Kernel, settled: Collection[str]) -> Kernel:
                       if 5 < 6 * tile + k: { await empty; expect; T5[..] = T1[tile, k] }
                       T4[..] = T0[k] }
 
+    The kernel before may have to read yet: so that it is not behind all stages of all blocks in the
+    memory's queue, no more of them are asked for than the memory could have brought so far.
+
     Args:
         settled: names of tensors that no kernel of the call writes.
+        pace: bytes a nanosecond that a block may ask for; 0 for all at once.
     """
     branches = [s for s in kernel.body if isinstance(s, Branch)]
     stages = {pipeline.full.name: pipeline.stages for pipeline in kernel.pipelines}
@@ -58,7 +66,7 @@ def load_ahead(kernel: Kernel, settled: Collection[str]) -> Kernel:
         filling = _Filling.of(branch.body, settled, stages)
         if filling is not None:
             made = max(n for n, s in enumerate(kernel.body) if isinstance(s, _READY)) + 1
-            ahead = If(ELECTED, filling.ahead())
+            ahead = If(ELECTED, filling.ahead(pace))
             behind = replace(branch, body=filling.behind(branch.body))
             body = (*kernel.body[:made], ahead, *kernel.body[made:])
             return replace(kernel, body=tuple(behind if s is branch else s for s in body))
@@ -117,13 +125,20 @@ class _Filling:
                 if inside:
                     yield with_body(statement, inside)
 
-    def ahead(self) -> tuple[Statement, ...]:
+    def ahead(self, pace: float) -> tuple[Statement, ...]:
         """What is asked for before the wait, of the first tile."""
         cursor = next(s.cursor for s in self.loop.body if isinstance(s, Advance))
         own = Cursor(f"{cursor.name}_ahead", cursor.stages)
         places: dict[Expr, Expr] = dict(zip(cursor.symbols, own.symbols, strict=True))
-        asked = (s for s in self.loop.body if isinstance(s, Expect))
-        filled = (*asked, *self.copies(self.loop.body, settled=True))
+        asked = next(s for s in self.loop.body if isinstance(s, Expect))
+        size = integers.constant(asked.bytes)
+        clock: tuple[Statement, ...] = ()
+        filled = (asked, *self.copies(self.loop.body, settled=True))
+        if pace and size is not None:
+            interval = max(round(size / pace), 1)
+            times = integers.sub(self.loop.symbol, -(-LATENCY_NS // interval))
+            clock = (StartClock(),)
+            filled = (AwaitClock(times, interval), *filled)
         body = (*(replace_symbols(s, places) for s in filled), Advance(own))
         few = integers.minimum(self.loop.extent, self.count)
         inner: For | If = replace(self.loop, extent=few, body=body)
@@ -131,7 +146,7 @@ class _Filling:
             inner = with_body(each, (inner,))
             if isinstance(inner, For):
                 inner = replace(inner, extent=integers.minimum(inner.extent, 1))
-        return Begin(own), inner
+        return *clock, Begin(own), inner
 
     def behind(self, statements: tuple[Statement, ...]) -> tuple[Statement, ...]:
         """The agent's body, which fills what is not settled, and all but what came ahead."""
