@@ -8,13 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from pages.examples import (
-    RING_SHAPE,
-    SHAPE,
-    scheduled_ring,
-    scheduled_roles,
-    zeros,
-)
+from pages.examples import RING_SHAPE, SHAPE, scheduled_ring, scheduled_roles, zeros
 from warpsmith import knobs
 from warpsmith.engine.facts import facts_of
 from warpsmith.engine.smaller import smaller

@@ -7,11 +7,7 @@ import pytest
 
 from warpsmith.codegen.prelude import PIECES, LoadHint, StoreHint, prelude_text
 from warpsmith.errors import InternalError
-from warpsmith.kernel.scratch import (
-    block_reduce_scratch,
-    groups_reduce_scratch,
-    kept_threads,
-)
+from warpsmith.kernel.scratch import block_reduce_scratch, groups_reduce_scratch, kept_threads
 from warpsmith.layouts.descriptors import descriptor
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout

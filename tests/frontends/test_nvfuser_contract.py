@@ -7,12 +7,7 @@ import pytest
 import torch
 
 import warpsmith
-from warpsmith.frontends.nvfuser_direct import (
-    DataType,
-    FusionDefinition,
-    PythonProfiler,
-    version,
-)
+from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, PythonProfiler, version
 
 Use = Callable[[FusionDefinition, Any], Any]
 

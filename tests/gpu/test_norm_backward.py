@@ -6,10 +6,7 @@ import torch
 import warpsmith
 from bench import norm_backward
 from bench.problem import outputs_of
-from tests.gpu.support import (
-    right_and_the_same_again,
-    the_same_bits_a_thousand_times,
-)
+from tests.gpu.support import right_and_the_same_again, the_same_bits_a_thousand_times
 from warpsmith import knobs
 from warpsmith.schedulers.rows import turns
 from warpsmith.testing import relative_error

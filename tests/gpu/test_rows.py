@@ -6,10 +6,7 @@ import torch
 import warpsmith
 from bench import norms
 from bench.problem import outputs_of
-from tests.gpu.support import (
-    right_and_the_same_again,
-    the_same_bits_a_thousand_times,
-)
+from tests.gpu.support import right_and_the_same_again, the_same_bits_a_thousand_times
 from warpsmith.schedulers.rows import once
 from warpsmith.testing import relative_error
 

@@ -23,13 +23,7 @@ from warpsmith.kernel.clusters import (
 from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import Buffer, Element, Statement
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.kernel.traversal import (
-    barriers,
-    expressions,
-    map_expressions,
-    read,
-    written,
-)
+from warpsmith.kernel.traversal import barriers, expressions, map_expressions, read, written
 
 A, D = (Buffer(n, DataType.Float, MemoryType.shared, Const(8)) for n in "AD")
 BAR = Buffer("bar", DataType.Int, MemoryType.shared, Const(2))

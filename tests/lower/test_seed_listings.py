@@ -22,13 +22,7 @@ from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.pipelines import Content, Drain, Pipeline
-from warpsmith.kernel.rings import (
-    ELECTED,
-    AwaitCopies,
-    CommitCopies,
-    FenceProxy,
-    TileCopy,
-)
+from warpsmith.kernel.rings import ELECTED, AwaitCopies, CommitCopies, FenceProxy, TileCopy
 from warpsmith.kernel.traversal import replace_symbols, walk
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared

@@ -7,14 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.lowering import lowered
-from warpsmith import (
-    DataType,
-    FusionDefinition,
-    LoadStoreOpType,
-    MemoryType,
-    ParallelType,
-    knobs,
-)
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType, knobs
 from warpsmith.errors import ScheduleError
 from warpsmith.schedule.transforms import pad_allocation, set_allocation_domain
 

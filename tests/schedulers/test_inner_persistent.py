@@ -5,13 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from tests.support.launching import (
-    Arrays,
-    check_automatic,
-    laid_out,
-    random_inputs,
-    values_of,
-)
+from tests.support.launching import Arrays, check_automatic, laid_out, random_inputs, values_of
 from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType

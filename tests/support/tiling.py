@@ -8,13 +8,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from tests.support.lowering import lowered
-from warpsmith import (
-    DataType,
-    FusionDefinition,
-    LoadStoreOpType,
-    MemoryType,
-    ParallelType,
-)
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.frontends.tensor import Tensor
 from warpsmith.ops.scalars import numpy_dtype

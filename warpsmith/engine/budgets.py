@@ -19,13 +19,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Budgets, Kernel, Launch
-from warpsmith.protocol.registers import (
-    GROUP_THREADS,
-    Allotment,
-    Block,
-    check,
-    rebalance,
-)
+from warpsmith.protocol.registers import GROUP_THREADS, Allotment, Block, check, rebalance
 from warpsmith.runtime.nvrtc import serialized
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.runtime.turns import given_up

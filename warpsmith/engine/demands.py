@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 
 from warpsmith.engine.compiled import CompiledKernel
-from warpsmith.errors import (
-    ArgumentError,
-)
+from warpsmith.errors import ArgumentError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.schedulers.problem import Problem
 

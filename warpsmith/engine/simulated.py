@@ -12,13 +12,7 @@ import numpy as np
 
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.meaning import Wanted, meaning
-from warpsmith.engine.runners import (
-    handed_back,
-    is_array,
-    on_host,
-    refuse_gradients,
-    wholes_of,
-)
+from warpsmith.engine.runners import handed_back, is_array, on_host, refuse_gradients, wholes_of
 from warpsmith.engine.verification import Verification
 from warpsmith.errors import SimulationError
 from warpsmith.ir.fusion import Fusion

@@ -16,13 +16,7 @@ import numpy as np
 
 from warpsmith.engine.allocations import allocation, pitches_of
 from warpsmith.engine.bind import Binder
-from warpsmith.engine.launches import (
-    CallPlan,
-    Launch,
-    launch_of,
-    placed,
-    problem_of,
-)
+from warpsmith.engine.launches import CallPlan, Launch, launch_of, placed, problem_of
 from warpsmith.engine.plan import agreed
 from warpsmith.engine.planned import PlannedSegment
 from warpsmith.errors import WarpsmithError

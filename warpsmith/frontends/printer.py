@@ -9,16 +9,7 @@ from string import ascii_letters
 from warpsmith.errors import InternalError
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import (
-    Full,
-    Iota,
-    Matmul,
-    Move,
-    Pointwise,
-    Reduction,
-    Scan,
-    takes_moments,
-)
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Scan, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal

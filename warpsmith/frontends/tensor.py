@@ -14,15 +14,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.shape import Extents
 from warpsmith.ops.values import Scalar
-from warpsmith.schedule import (
-    caches,
-    carriers,
-    products,
-    rings,
-    roles,
-    tile_order,
-    transforms,
-)
+from warpsmith.schedule import caches, carriers, products, rings, roles, tile_order, transforms
 from warpsmith.schedule.tile_order import TileOrder
 
 

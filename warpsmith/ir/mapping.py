@@ -14,14 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from warpsmith.ir import integers
-from warpsmith.ir.domains import (
-    IterDomain,
-    IterType,
-    Merge,
-    Split,
-    Transform,
-    pieces_across,
-)
+from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform, pieces_across
 from warpsmith.ir.exprs import Matmul, Move, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of

@@ -9,16 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
-from warpsmith.ir.exprs import (
-    Full,
-    Iota,
-    Matmul,
-    Move,
-    Pointwise,
-    Reduction,
-    Scan,
-    tensor_inputs,
-)
+from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, Scan, tensor_inputs
 from warpsmith.ir.places import checked_place, place_of
 from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Apply, Const, Expr

@@ -15,11 +15,7 @@ from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.ops.reading import read
 from warpsmith.ops.scalars import known
-from warpsmith.ops.values import (
-    as_scalar,
-    as_tensor,
-    dimension,
-)
+from warpsmith.ops.values import as_scalar, as_tensor, dimension
 
 Bound = int | Expr | None
 

@@ -11,23 +11,13 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.elected import ELECTED_WARP, ByLane, CopyIf
 from warpsmith.kernel.nodes import For, If, Let, Statement
-from warpsmith.kernel.rings import (
-    ELECTED,
-)
+from warpsmith.kernel.rings import ELECTED
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
 from warpsmith.kernel.traversal import walk
 from warpsmith.protocol.accesses import Access, Way, accesses, synchronizes
 from warpsmith.protocol.scalars import Scalar, UnknownError
 from warpsmith.protocol.steps import Steps
-from warpsmith.protocol.walks import (
-    Condition,
-    Loop,
-    Node,
-    Segment,
-    loops_of,
-    moved_by,
-    scalars_of,
-)
+from warpsmith.protocol.walks import Condition, Loop, Node, Segment, loops_of, moved_by, scalars_of
 
 _THREADS = frozenset(kind.name for kind in BLOCK_TYPES)
 

@@ -21,13 +21,7 @@ from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import If, Statement
 from warpsmith.kernel.rings import ELECTED, Await, InitBarriers, TileCopy
 from warpsmith.kernel.succession import AwaitPrevious
-from warpsmith.kernel.traversal import (
-    barrier_uses,
-    barriers,
-    children,
-    is_remote,
-    walk,
-)
+from warpsmith.kernel.traversal import barrier_uses, barriers, children, is_remote, walk
 from warpsmith.protocol.accesses import accesses
 from warpsmith.protocol.rules import Rule, broken
 

@@ -10,13 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from warpsmith.protocol.machine import Machine
-from warpsmith.protocol.states import (
-    ActorState,
-    BarrierState,
-    Clock,
-    Phase,
-    PlaceState,
-)
+from warpsmith.protocol.states import ActorState, BarrierState, Clock, Phase, PlaceState
 
 Description = tuple[object, ...]
 """Two states whose descriptions are equal differ at most in what no rule looks at."""

@@ -9,12 +9,7 @@ from typing import NoReturn
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.clusters import (
-    AnnounceStart,
-    ArriveRemote,
-    ReleaseRemote,
-    SynchronizeCluster,
-)
+from warpsmith.kernel.clusters import AnnounceStart, ArriveRemote, ReleaseRemote, SynchronizeCluster
 from warpsmith.kernel.nodes import Buffer, Statement, Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.reductions import Reduce, ScanElements
@@ -40,10 +35,7 @@ from warpsmith.protocol.rules import Rule, broken
 from warpsmith.protocol.scalars import Scalar, Scope, UnknownError, constant
 from warpsmith.protocol.sends import stores
 from warpsmith.protocol.skeleton import Async, Kind, Step
-from warpsmith.protocol.walks import (
-    Leaf,
-    Move,
-)
+from warpsmith.protocol.walks import Leaf, Move
 
 LANES = 32
 """Threads of a warp, each of which does what no thread is elected for."""

@@ -11,14 +11,7 @@ from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.exprs import (
-    Matmul,
-    Move,
-    Pointwise,
-    replace_tensor,
-    tensor_inputs,
-    with_values,
-)
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, replace_tensor, tensor_inputs, with_values
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.reads import Read, at

@@ -6,11 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.programs.program import Dim, Program, Shape
-from tests.programs.values import (
-    Value,
-    as_tensor,
-    require,
-)
+from tests.programs.values import Value, as_tensor, require
 
 
 def moved(x: Value, dims: Sequence[Dim], move: Callable[[np.ndarray], np.ndarray]) -> Value:

@@ -8,13 +8,7 @@ import numpy as np
 from tests.programs import bounds
 from tests.programs.bounds import Bounded
 from tests.programs.program import Dim, Program
-from tests.programs.values import (
-    Value,
-    as_tensor,
-    common_type,
-    operand,
-    require,
-)
+from tests.programs.values import Value, as_tensor, common_type, operand, require
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.table import TABLE
 

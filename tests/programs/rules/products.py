@@ -13,11 +13,7 @@ from tests.programs.program import Dim, Program, Shape
 from tests.programs.rules.moves import broadcast, expand, moved, transpose
 from tests.programs.rules.pointwise import pointwise
 from tests.programs.rules.scalars import full
-from tests.programs.values import (
-    Value,
-    as_tensor,
-    require,
-)
+from tests.programs.values import Value, as_tensor, require
 from warpsmith.ir.dtypes import DataType
 
 _MOST_HELD = 2**24

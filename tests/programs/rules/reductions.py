@@ -9,12 +9,7 @@ import numpy as np
 from tests.programs import bounds
 from tests.programs.bounds import Bounded
 from tests.programs.program import Dim, Program
-from tests.programs.values import (
-    Value,
-    as_tensor,
-    operand,
-    require,
-)
+from tests.programs.values import Value, as_tensor, operand, require
 from warpsmith.ir.dtypes import DataType
 
 

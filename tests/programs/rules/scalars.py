@@ -10,14 +10,7 @@ from tests.programs import bounds
 from tests.programs.bounds import Bounded
 from tests.programs.program import Extent, Program, Shape
 from tests.programs.rules.pointwise import pointwise
-from tests.programs.values import (
-    Value,
-    as_tensor,
-    number_of,
-    operand,
-    require,
-    scalar_type,
-)
+from tests.programs.values import Value, as_tensor, number_of, operand, require, scalar_type
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.table import TABLE
 

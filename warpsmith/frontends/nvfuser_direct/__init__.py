@@ -45,11 +45,7 @@ from warpsmith.frontends.nvfuser_direct.heuristics import (
     LaunchParams,
 )
 from warpsmith.frontends.nvfuser_direct.nvfuser_direct_version import Version, __version__
-from warpsmith.frontends.nvfuser_direct.profiler import (
-    FusionProfile,
-    KernelProfile,
-    PythonProfiler,
-)
+from warpsmith.frontends.nvfuser_direct.profiler import FusionProfile, KernelProfile, PythonProfiler
 from warpsmith.frontends.nvfuser_direct.statements import (
     BroadcastOp,
     Expr,

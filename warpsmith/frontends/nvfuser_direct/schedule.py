@@ -7,11 +7,7 @@ from typing import Any
 
 from warpsmith.frontends.nvfuser_direct import backward, kernels
 from warpsmith.frontends.nvfuser_direct.enums import ParallelType, SchedulerType, ours
-from warpsmith.frontends.nvfuser_direct.failures import (
-    FusionError,
-    as_runtime_errors,
-    unsupported,
-)
+from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors, unsupported
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.guard import current
 from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams

@@ -11,13 +11,7 @@ from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, For, If, Statement
 from warpsmith.kernel.succession import touched_globally
-from warpsmith.kernel.traversal import (
-    defined,
-    expressions,
-    replace_symbols,
-    walk,
-    with_body,
-)
+from warpsmith.kernel.traversal import defined, expressions, replace_symbols, walk, with_body
 
 MOST_BYTES = 128
 """Of a thread's registers that may hold what was read ahead."""

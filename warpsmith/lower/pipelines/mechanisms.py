@@ -11,12 +11,7 @@ from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.agents import Agent
 from warpsmith.kernel.clock import AwaitClock
-from warpsmith.kernel.clusters import (
-    ArriveRemote,
-    ReleaseRemote,
-    SynchronizeCluster,
-    by_rank,
-)
+from warpsmith.kernel.clusters import ArriveRemote, ReleaseRemote, SynchronizeCluster, by_rank
 from warpsmith.kernel.nodes import Buffer, For, If, Statement
 from warpsmith.kernel.pipelines import Acquire, By, Commit, Pipeline, Release, Scope, Wait
 from warpsmith.kernel.rings import (

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ops.table.op import (
-    FLOATS,
-    NUMBERS,
-    Spelling,
-    joined,
-    operation,
-    spelled,
-)
+from warpsmith.ops.table.op import FLOATS, NUMBERS, Spelling, joined, operation, spelled
 
 _ALL = (*NUMBERS, DataType.Bool)
 

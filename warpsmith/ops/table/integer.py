@@ -7,13 +7,7 @@ from functools import partial
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ops.table.op import (
-    INTEGERS,
-    Rule,
-    joined,
-    operation,
-    spelled,
-)
+from warpsmith.ops.table.op import INTEGERS, Rule, joined, operation, spelled
 
 _integer = partial(operation, rule=Rule.INTEGER)
 

@@ -17,13 +17,7 @@ from warpsmith.schedulers.caching import in_memory
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried, scale_input
 from warpsmith.schedulers.matmul.params import FOUR, Count
-from warpsmith.schedulers.matmul.shape import (
-    Shape,
-    places_of,
-    shape_of,
-    sources_of,
-    tiles_of,
-)
+from warpsmith.schedulers.matmul.shape import Shape, places_of, shape_of, sources_of, tiles_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
 from warpsmith.values import dataclass

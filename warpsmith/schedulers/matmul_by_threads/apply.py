@@ -33,11 +33,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.matmul.heuristic import product_of
 from warpsmith.schedulers.matmul.shape import swap_operands
-from warpsmith.schedulers.matmul_by_threads.heuristic import (
-    MatmulByThreadsParams,
-    Shape,
-    shape_of,
-)
+from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams, Shape, shape_of
 from warpsmith.schedulers.matmul_by_threads.loops import Laid, lay, merged
 from warpsmith.schedulers.matmul_by_threads.sides import computed_for
 from warpsmith.schedulers.matmul_by_threads.tiles import VECTOR_BYTES, Reads, Tile, WarpTile

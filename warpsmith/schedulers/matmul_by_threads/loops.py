@@ -11,10 +11,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.transforms import split, split_by_group
 from warpsmith.schedulers.cover import merge_all
-from warpsmith.schedulers.matmul_by_threads.heuristic import (
-    MatmulByThreadsParams,
-    Shape,
-)
+from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams, Shape
 from warpsmith.schedulers.matmul_by_threads.tiles import VECTOR_BYTES, WarpTile, adjacent
 from warpsmith.schedulers.reduction.apply import SPLITS
 from warpsmith.values import dataclass

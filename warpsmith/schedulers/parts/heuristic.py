@@ -12,11 +12,7 @@ from warpsmith.schedulers.inner_grid import heuristic as inner_grid
 from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
 from warpsmith.schedulers.multiprocessor import CLUSTERS
 from warpsmith.schedulers.outer_persistent.heuristic import CLUSTER_GAIN, MOST_GUARDED, NARROW_LOSS
-from warpsmith.schedulers.outer_persistent.shapes import (
-    AGAIN_REGISTERS,
-    COPY_SHARE,
-    blocks_per_sm,
-)
+from warpsmith.schedulers.outer_persistent.shapes import AGAIN_REGISTERS, COPY_SHARE, blocks_per_sm
 from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of
 from warpsmith.schedulers.parts.shapes import (
     PartsParams,

@@ -25,12 +25,7 @@ from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.pointwise.applicability import reference
-from warpsmith.schedulers.pointwise.heuristic import (
-    TILE,
-    PointwiseParams,
-    Transposed,
-    inner_run,
-)
+from warpsmith.schedulers.pointwise.heuristic import TILE, PointwiseParams, Transposed, inner_run
 from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows
 from warpsmith.values import dataclass
 

@@ -9,11 +9,7 @@ from warpsmith.schedulers.cover import full_passes
 from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows.across import (
-    unfit_across,
-    vector_across,
-    vectorized_across,
-)
+from warpsmith.schedulers.rows.across import unfit_across, vector_across, vectorized_across
 from warpsmith.schedulers.rows.model import LINE_BYTES, VECTOR_BYTES
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.registers import (

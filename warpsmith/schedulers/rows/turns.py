@@ -12,13 +12,7 @@ from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.across import vector_in_turns, vectorized_across
 from warpsmith.schedulers.rows.by_threads import spread
-from warpsmith.schedulers.rows.needs import (
-    MOST_ELEMENTS,
-    Needs,
-    registers_of,
-    shapes,
-    shared_sums,
-)
+from warpsmith.schedulers.rows.needs import MOST_ELEMENTS, Needs, registers_of, shapes, shared_sums
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.role import (
     CROSSWISE,

@@ -24,18 +24,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from warpsmith.sim.isa import (
-    Combine,
-    Compare,
-    Flag,
-    Mode,
-    Op,
-    Round,
-    Scope,
-    Semantics,
-    Space,
-    Type,
-)
+from warpsmith.sim.isa import Combine, Compare, Flag, Mode, Op, Round, Scope, Semantics, Space, Type
 from warpsmith.sim.program import Meaning
 from warpsmith.sim.ptx.decode.pattern import slots
 from warpsmith.values import dataclass
