@@ -266,26 +266,26 @@ def _parsed(declared: Field[Any], value: object, name: str) -> object:
 # The one context variable in warpsmith. A scope has to reach the compiles that happen inside a
 # caller's own functions, per thread and per asyncio task, without every user function passing it
 # on. `warpsmith` reads it at its doors only; what runs behind them is given a `Knobs`.
-_SCOPED: ContextVar[Knobs | None] = ContextVar("warpsmith_knobs", default=None)
+SCOPED: ContextVar[Knobs | None] = ContextVar("warpsmith_knobs", default=None)
 
 
 def current() -> Knobs:
     """The knobs of the innermost scope, or those of the environment where there is none."""
-    return _SCOPED.get() or Knobs.from_environment(os.environ)
+    return SCOPED.get() or Knobs.from_environment(os.environ)
 
 
-scoped: Callable[[], Knobs | None] = _SCOPED.get
+scoped: Callable[[], Knobs | None] = SCOPED.get
 """The knobs of the innermost scope, None outside: what `within` restores elsewhere."""
 
 
 @contextmanager
 def within(knobs: Knobs) -> Iterator[None]:
     """The scope of these knobs for what belongs to it and runs later, or in another thread."""
-    token = _SCOPED.set(knobs)
+    token = SCOPED.set(knobs)
     try:
         yield
     finally:
-        _SCOPED.reset(token)
+        SCOPED.reset(token)
 
 
 _plan: Callable[[Knobs], tuple[object, ...]] = attrgetter(
@@ -295,7 +295,7 @@ _plan: Callable[[Knobs], tuple[object, ...]] = attrgetter(
 
 def scoped_plan() -> tuple[object, ...] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
-    scoped = _SCOPED.get()
+    scoped = SCOPED.get()
     return None if scoped is None else _plan(scoped)
 
 
@@ -308,8 +308,8 @@ def scope(**changes: object) -> Iterator[Knobs]:
             fused(x)
     """
     changed = current().replace(**changes)
-    token = _SCOPED.set(changed)
+    token = SCOPED.set(changed)
     try:
         yield changed
     finally:
-        _SCOPED.reset(token)
+        SCOPED.reset(token)

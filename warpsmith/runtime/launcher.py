@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from warpsmith import knobs, native
+from warpsmith.runtime.tensor_words import places_of_words
 
 _NAME: Final = "warpsmith.runtime._launcher"
 _SOURCES: Final = Path(__file__).parent / "native"
@@ -163,8 +164,10 @@ def made_host(
         functions: addresses of what the launcher calls of the driver.
     """
     kinds = (torch.Tensor, torch.nn.Parameter)
-    asked = (torch.is_grad_enabled, knobs.scoped)
-    return launcher.Host(exchange, kinds, torch.empty_strided, here, *asked, functions)
+    asked = (torch.is_grad_enabled, knobs.SCOPED)
+    called = (*functions, *addresses(ctypes.pythonapi, ("PyContextVar_Get",)))
+    words = places_of_words(torch)
+    return launcher.Host(exchange, kinds, torch.empty_strided, here, *asked, called, words)
 
 
 def addresses(library: ctypes.CDLL, names: tuple[str, ...]) -> list[int]:

@@ -11,7 +11,11 @@ static PyObject *call(PyObject *self, PyObject *arguments, PyObject *named)
         PyObject *shortcut = PyObject_GetAttr(self, names[0]);
         PyObject *launch = shortcut ? PyObject_GetAttr(shortcut, names[1]) : NULL;
         Py_DECREF(result);
-        result = launch ? PyObject_CallFunctionObjArgs(launch, arguments, NULL) : NULL;
+        if (launch && PyCFunction_CheckExact(launch)
+            && PyCFunction_GetFunction(launch) == (PyCFunction)launch_by_table)
+            result = launch_by_table(PyCFunction_GetSelf(launch), arguments);
+        else
+            result = launch ? PyObject_CallFunctionObjArgs(launch, arguments, NULL) : NULL;
         Py_XDECREF(launch);
         Py_XDECREF(shortcut);
     }

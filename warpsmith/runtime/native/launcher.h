@@ -23,7 +23,7 @@ enum {
     MAP_BYTES = 128,
     MAP_RANK = 5,
     MAPS_KEPT = 16,     /* encoded maps that a launch keeps of each of its tensors */
-    SEEN_EVERY = 256,   /* every so many-th call goes the long way, whose caches see that it is used */
+    SEEN_EVERY = 1024,  /* every so many-th call goes the long way, whose caches see that it is used */
 };
 
 typedef struct {
@@ -34,9 +34,22 @@ typedef struct {
     PyObject *empty;        /* torch.empty_strided */
     PyObject *empty_here;   /* (shape, strides, dtype): on the current device; or NULL */
     PyObject *grad_enabled; /* torch.is_grad_enabled */
-    PyObject *scoped;       /* () -> the knobs of the innermost scope, or None */
+    PyObject *scope;        /* a context variable: the knobs of the innermost scope, or None */
+    int (*value_of)(PyObject *variable, PyObject *usual, PyObject **value); /* PyContextVar_Get */
     PyObject *requires_grad, *is_neg, *copy_, *dtype, *device, *note; /* names */
+    int record_at, keys_at, gradient_at; /* see word_of; 0 where they are not known */
 } Host;
+
+/* A word of the record that a tensor points to, as torch told where (`runtime/tensor_words.py`):
+ * its dispatch keys at keys_at, and at gradient_at 0 if it needs no gradient. */
+static inline uint64_t word_of(const Host *host, PyObject *tensor, int at)
+{
+    const char *record;
+    uint64_t word;
+    memcpy(&record, (const char *)tensor + host->record_at, sizeof record);
+    memcpy(&word, record + at, sizeof word);
+    return word;
+}
 
 /* Where a piece of memory comes from. */
 typedef enum { GIVEN, MADE, PART, COUNTERS } Source;
@@ -117,7 +130,7 @@ typedef struct {
     DLTensor tensors[MAX_ARGUMENTS];
 } Signature;
 
-int signature_of(Host *host, PyObject *arguments, Signature *found);
+int signature_of(const Host *host, PyObject *arguments, Signature *found);
 
 int is_program(const int64_t *program, int length, int number_count);
 int numbers_of(const int64_t *program, int length, int64_t size, int64_t *numbers);
@@ -131,6 +144,9 @@ enum { AS_TUPLE, AS_ONE, AS_LIST };
 PyObject *run(
     Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int64_t size,
     PyObject *const *forms, int as);
+
+/* What a table makes of a sequence of arguments: the results, or NotImplemented. */
+PyObject *launch_by_table(PyObject *table, PyObject *sequence);
 
 PyObject *called(PyObject *module, PyObject *base);
 

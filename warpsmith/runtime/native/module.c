@@ -10,11 +10,13 @@ static int named(PyObject **into, const char *name)
 
 static PyObject *host_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
-    PyObject *exchange, *kinds, *empty, *empty_here, *enabled, *scoped;
-    unsigned long long at[6];
+    PyObject *exchange, *kinds, *empty, *empty_here, *enabled, *scope;
+    unsigned long long at[7];
+    int record_at, keys_at, gradient_at;
     if (!PyArg_ParseTuple(
-            given, "OO!OOOO(KKKKKK)", &exchange, &PyTuple_Type, &kinds, &empty, &empty_here,
-            &enabled, &scoped, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5]))
+            given, "OO!OOOO(KKKKKKK)(iii)", &exchange, &PyTuple_Type, &kinds, &empty, &empty_here,
+            &enabled, &scope, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &record_at,
+            &keys_at, &gradient_at))
         return NULL;
     const DLPackExchangeAPI *tensors = PyCapsule_GetPointer(exchange, "dlpack_exchange_api");
     if (!tensors)
@@ -30,7 +32,11 @@ static PyObject *host_new(PyTypeObject *type, PyObject *given, PyObject *names)
     Py_INCREF(host->kinds = kinds);
     Py_INCREF(host->empty = empty);
     Py_INCREF(host->grad_enabled = enabled);
-    Py_INCREF(host->scoped = scoped);
+    Py_INCREF(host->scope = scope);
+    memcpy(&host->value_of, &at[6], sizeof host->value_of);
+    host->record_at = record_at;
+    host->keys_at = keys_at;
+    host->gradient_at = gradient_at;
     if (empty_here != Py_None)
         Py_INCREF(host->empty_here = empty_here);
     if (!named(&host->requires_grad, "requires_grad") || !named(&host->is_neg, "is_neg")
@@ -44,7 +50,7 @@ static void host_free(Host *host)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)host);
     PyObject *held[] = {
-        host->kinds, host->empty, host->empty_here, host->grad_enabled, host->scoped,
+        host->kinds, host->empty, host->empty_here, host->grad_enabled, host->scope,
         host->requires_grad,
         host->is_neg, host->copy_, host->dtype, host->device, host->note};
     for (size_t k = 0; k < sizeof held / sizeof *held; k++)

@@ -1,7 +1,7 @@
 /* What a call's arguments are, as words: equal words and equal statics mean the same recipe. */
 #include "launcher.h"
 
-static int is_tensor(Host *host, PyObject *type)
+static int is_tensor(const Host *host, PyObject *type)
 {
     Py_ssize_t count = PyTuple_Size(host->kinds);
     for (Py_ssize_t k = 0; k < count; k++)
@@ -17,7 +17,7 @@ static uint64_t mixed(uint64_t hash, uint64_t word)
 }
 
 /* 1 where the arguments may have a recipe, else 0, without an error. */
-int signature_of(Host *host, PyObject *arguments, Signature *found)
+int signature_of(const Host *host, PyObject *arguments, Signature *found)
 {
     Py_ssize_t count = PyTuple_Size(arguments);
     if (count > MAX_ARGUMENTS)
@@ -36,7 +36,7 @@ int signature_of(Host *host, PyObject *arguments, Signature *found)
                 return 0;
             }
             int rank = tensor->ndim;
-            if (rank > MAX_RANK || used + 2 + 2 * rank > MAX_WORDS || (rank && !tensor->strides))
+            if (rank > MAX_RANK || used + 3 + 2 * rank > MAX_WORDS || (rank && !tensor->strides))
                 return 0;
             found->is_tensor[k] = 1;
             uint64_t address = (uint64_t)tensor->data + tensor->byte_offset;
@@ -46,7 +46,9 @@ int signature_of(Host *host, PyObject *arguments, Signature *found)
                 | (int64_t)type->lanes << 40;
             words[used++] = (int64_t)tensor->device.device_type << 32
                 | (uint32_t)tensor->device.device_id;
-            memset(found->is_extent + used - 2, 0, 2);
+            words[used++]
+                = host->record_at ? (int64_t)word_of(host, value, host->keys_at) : 0;
+            memset(found->is_extent + used - 3, 0, 3);
             memset(found->is_extent + used, 1, 2 * rank);
             memcpy(words + used, tensor->shape, rank * sizeof(int64_t));
             memcpy(words + used + rank, tensor->strides, rank * sizeof(int64_t));

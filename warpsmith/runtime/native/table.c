@@ -237,6 +237,28 @@ static Entry *entry_by(const Table *table, PyObject *recipe)
     return NULL;
 }
 
+/* Whether a tensor is negated on reading, which no pointer says. */
+static int is_negated(const Host *host, PyObject *tensor)
+{
+    PyObject *negated = PyObject_CallMethodObjArgs(tensor, host->is_neg, NULL);
+    Py_XDECREF(negated);
+    return negated != Py_False;
+}
+
+/* The signature of arguments that a table may hold, 1; or 0. Where tensors' dispatch keys are words
+ * of it, calls that have it bring none that is negated. */
+static int signature_to_keep(const Host *host, PyObject *arguments, Signature *found)
+{
+    if (!signature_of(host, arguments, found))
+        return 0;
+    for (int k = 0; k < found->count; k++)
+        if (found->is_tensor[k] && is_negated(host, PyTuple_GetItem(arguments, k))) {
+            PyErr_Clear();
+            return 0;
+        }
+    return 1;
+}
+
 static PyObject *keep_line(Table *table, PyObject *given)
 {
     PyObject *known, *arguments, *recipe;
@@ -245,7 +267,7 @@ static PyObject *keep_line(Table *table, PyObject *given)
         return NULL;
     Signature other;
     Entry *one = entry_by(table, known);
-    if (!one || !signature_of(table->host, arguments, &other))
+    if (!one || !signature_to_keep(table->host, arguments, &other))
         Py_RETURN_FALSE;
     PyObject *places = PyTuple_New(0);
     one->references++;
@@ -338,7 +360,7 @@ static PyObject *keep(Table *table, PyObject *given)
             &places, &as, &PyTuple_Type, &shapes))
         return NULL;
     Signature found;
-    if (!signature_of(table->host, arguments, &found))
+    if (!signature_to_keep(table->host, arguments, &found))
         Py_RETURN_FALSE;
     for (Py_ssize_t k = 0; k < PyTuple_Size(places); k++) {
         long place = PyLong_AsLong(PyTuple_GetItem(places, k));
@@ -381,32 +403,37 @@ static PyObject *keep(Table *table, PyObject *given)
     Py_RETURN_TRUE;
 }
 
-/* Whether Python has to look at a tensor: it needs a gradient that it would not get, or it is
- * negated on reading, which no pointer says. `unrecorded` says that no gradients are recorded. */
-static int is_special(Host *host, PyObject *tensor, int *unrecorded)
+/* Whether a tensor needs a gradient, as far as it tells. */
+static int is_differentiated(const Host *host, PyObject *tensor)
 {
-    PyObject *needs = *unrecorded ? NULL : PyObject_GetAttr(tensor, host->requires_grad);
-    if (!*unrecorded && needs != Py_False) {
-        PyObject *enabled = needs ? PyObject_CallNoArgs(host->grad_enabled) : NULL;
+    if (host->record_at && !word_of(host, tensor, host->gradient_at))
+        return 0;
+    PyObject *needs = PyObject_GetAttr(tensor, host->requires_grad);
+    Py_XDECREF(needs);
+    return needs != Py_False;
+}
+
+/* Whether Python has to look at a tensor: it needs a gradient that it would not get, or it may be
+ * negated on reading. `unrecorded` says that no gradients are recorded. */
+static int is_special(const Host *host, PyObject *tensor, int *unrecorded)
+{
+    if (!*unrecorded && is_differentiated(host, tensor)) {
+        PyObject *enabled = PyObject_CallNoArgs(host->grad_enabled);
         Py_XDECREF(enabled);
         *unrecorded = enabled == Py_False;
-        if (!*unrecorded) {
-            Py_XDECREF(needs);
+        if (!*unrecorded)
             return 1;
-        }
     }
-    Py_XDECREF(needs);
-    PyObject *negated = PyObject_CallMethodObjArgs(tensor, host->is_neg, NULL);
-    Py_XDECREF(negated);
-    return negated != Py_False;
+    return !host->record_at && is_negated(host, tensor);
 }
 
 /* Whether a scope of knobs is around the call, which plans may depend on. */
 static int is_scoped(Host *host)
 {
-    PyObject *scope = PyObject_CallNoArgs(host->scoped);
+    PyObject *scope = NULL;
+    int failed = host->value_of(host->scope, Py_None, &scope);
     Py_XDECREF(scope);
-    return scope != Py_None;
+    return failed || scope != Py_None;
 }
 
 static PyObject *launch_by(Table *table, Entry *entry, PyObject *arguments, const Signature *given)
@@ -428,8 +455,9 @@ static PyObject *launch_by(Table *table, Entry *entry, PyObject *arguments, cons
     return result;
 }
 
-static PyObject *launch(Table *table, PyObject *sequence)
+PyObject *launch_by_table(PyObject *self, PyObject *sequence)
 {
+    Table *table = (Table *)self;
     Signature given;
     PyObject *result = NULL;
     PyObject *arguments = table->room ? PySequence_Tuple(sequence) : NULL;
@@ -488,7 +516,7 @@ static PyMethodDef methods[] = {
      "keep_line(known, arguments, recipe): all calls between the one of a known recipe and another\n"
      "one, which differ in one size and in whole multiples of it, follow a recipe. False where the\n"
      "two are not such."},
-    {"launch", (PyCFunction)launch, METH_O,
+    {"launch", launch_by_table, METH_O,
      "launch(arguments): what the call returns, or NotImplemented where Python has to run it."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,0 +1,89 @@
+"""Words of torch's records are read where torch said the same of many tensors, or not at all."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import pytest
+
+from tests.engine.test_launcher import fused, pair
+from tests.support.stand_in import StandIn, stand_in, taken_by_c
+from warpsmith.runtime import launcher
+from warpsmith.runtime.tensor_words import UNKNOWN, places_of_words
+
+torch = pytest.importorskip("torch")
+
+
+def word(tensor: Any, record_at: int, at: int) -> int:
+    (record,) = (ctypes.c_uint64 * 1).from_address(id(tensor) + record_at)
+    return int((ctypes.c_uint64 * 1).from_address(record + at)[0])
+
+
+def several() -> list[Any]:
+    x = torch.ones(4, 6, dtype=torch.complex64)
+    with torch.inference_mode():
+        made_there = torch.ones(3)
+    own = torch.ones(2).as_subclass(type("Own", (torch.Tensor,), {}))
+    later, frozen = torch.ones(2), torch.nn.Parameter(torch.ones(2), requires_grad=False)
+    later.requires_grad_()
+    return [
+        x, x.conj(), x.conj().imag, x.real, torch._neg_view(torch.ones(7)), made_there, own, later,
+        frozen, later.detach(), later * 2.0, torch.ones(0), torch.ones(()), torch.ones(3).bool(),
+        torch.ones(2, 3, device="meta"), torch.ones(3, 3).to_sparse(), torch.ones(5)[2:],
+    ]  # fmt: skip
+
+
+def test_words_are_what_torch_says() -> None:
+    record_at, keys_at, gradient_at = places_of_words(torch)
+    assert record_at
+    for each in several():
+        keys = torch._C._dispatch_keys(each).raw_repr()
+        assert word(each, record_at, keys_at) == keys
+        if each.requires_grad:
+            assert word(each, record_at, gradient_at)
+    assert not word(torch.ones(9), record_at, gradient_at)
+
+
+@pytest.mark.parametrize("said", [None, 0, 1, "of the first tensor"])
+def test_what_torch_does_not_say_is_not_guessed(monkeypatch: pytest.MonkeyPatch, said: Any) -> None:
+    true = torch._C._dispatch_keys(torch.ones(3)).raw_repr()
+
+    def keys(tensor: Any) -> Any:
+        if said is None:
+            raise AttributeError("_dispatch_keys")
+        told = true if isinstance(said, str) else said
+        return type("Keys", (), {"raw_repr": lambda self: told})()
+
+    monkeypatch.setattr(torch._C, "_dispatch_keys", keys)
+    assert places_of_words(torch) == UNKNOWN
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_calls_are_the_same_without_them(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    if not known:
+        monkeypatch.setattr(launcher, "places_of_words", lambda torch: UNKNOWN)
+    gpu: StandIn = stand_in(monkeypatch)
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    assert taken_by_c(made, x, y)
+    assert not taken_by_c(made, torch._neg_view(x), y)
+    assert not taken_by_c(made, x, torch.nn.Parameter(y))
+    with torch.no_grad():
+        assert taken_by_c(made, x, torch.nn.Parameter(y))
+        assert not taken_by_c(made, x, torch._neg_view(torch.nn.Parameter(y)))
+    y.requires_grad_()
+    assert not taken_by_c(made, x, y)
+    y.requires_grad_(False)
+    assert taken_by_c(made, x, y)
+
+
+def test_nothing_is_kept_for_a_negated_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = stand_in(monkeypatch)
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    route = made.known((x, y))
+    assert route is not None
+    table = launcher.module().Table(launcher.host())
+    assert not table.keep((x, torch._neg_view(y)), route.run.recipe, (0, 1), 1)
+    assert table.keep((x, y), route.run.recipe, (0, 1), 1)
