@@ -76,3 +76,4 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
 
 recorded = super(torch.autograd.Function, Norm).apply
 """`Norm.apply` without what it does for transforms, which are refused before: 1.5 of 7 µs."""
+Norm._backward_cls.apply = Norm.backward  # torch's own looks for it at each call: 0.4 µs

@@ -23,7 +23,7 @@ def autocast(x: Tensor, name: str) -> torch.dtype:
     return x.dtype
 
 
-_PLAIN = frozenset({Tensor, torch.nn.Parameter, type(None)})
+_PLAIN = frozenset({Tensor, torch.nn.Parameter})
 
 
 def is_traced(
@@ -38,6 +38,9 @@ def is_traced(
         refuse_tangents(who, x, residual, weight, bias)
     return not (
         (x.is_cuda or x.is_cpu)
-        and {type(x), type(residual), type(weight), type(bias)} <= _PLAIN
+        and type(x) in _PLAIN
+        and (weight is None or type(weight) in _PLAIN)
+        and (bias is None or type(bias) in _PLAIN)
+        and (residual is None or type(residual) in _PLAIN)
         and torch._C._len_torch_dispatch_stack() == 0
     )
