@@ -36,3 +36,34 @@ def test_modules_agree(ours: Any, theirs: Any, args: Any, options: dict[str, Any
             gradients.append([leaf.grad, *(p.grad for p in module.parameters())])
         torch.testing.assert_close(mine(x), reference(x))
     torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-4)
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, weight: Any) -> Any:
+        return weight * 2.0
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(each[0], each[1]) for each in (PAIRS[0], PAIRS[3])])
+def test_what_stands_for_parameters_counts(ours: Any, theirs: Any) -> None:
+    """Parametrizations, functional calls and plain attributes in the place of parameters."""
+    x, weight = drawn((2, 16), torch.float32), drawn((16,), torch.float32)
+    with knobs.scope(device="reference"):
+        found: list[list[Any]] = []
+        for kind in (ours, theirs):
+            module = kind(16)
+            results = [torch.func.functional_call(module, {"weight": weight}, (x,))]
+            with torch.no_grad():
+                module.weight.copy_(weight)
+            results.append(module(x))
+            torch.nn.utils.parametrize.register_parametrization(module, "weight", Doubled())
+            results.append(module(x))
+            plain = kind(16)
+            del plain.weight
+            plain.weight = 3.0 * weight
+            found.append([*results, plain(x)])
+        torch.testing.assert_close(*found)
+        compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(compiled(x), module(x))
+        mine = ours(16)
+        whole = torch.compile(mine, fullgraph=True, backend="aot_eager")
+        torch.testing.assert_close(whole(x), mine(x))

@@ -23,6 +23,11 @@ def autocast(x: Tensor, name: str) -> torch.dtype:
     return x.dtype
 
 
+# Looked up once, since every call asks them.
+_is_compiling = torch.compiler.is_compiling
+_transforms_active = torch._C._are_functorch_transforms_active
+_modes_on_stack = torch._C._len_torch_dispatch_stack
+
 _PLAIN = frozenset({Tensor, torch.nn.Parameter})
 
 
@@ -30,9 +35,9 @@ def is_traced(
     who: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None
 ) -> bool:
     """Whether torch has to see an operator: something other than plain eager mode is going on."""
-    if torch.compiler.is_compiling():
+    if _is_compiling():
         return True
-    if torch._C._are_functorch_transforms_active():
+    if _transforms_active():
         refuse_transforms(who)
     if forward_ad._current_level >= 0:
         refuse_tangents(who, x, residual, weight, bias)
@@ -42,5 +47,5 @@ def is_traced(
         and (weight is None or type(weight) in _PLAIN)
         and (bias is None or type(bias) in _PLAIN)
         and (residual is None or type(residual) in _PLAIN)
-        and torch._C._len_torch_dispatch_stack() == 0
+        and _modes_on_stack() == 0
     )
