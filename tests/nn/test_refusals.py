@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from warpsmith import knobs
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import functional as f
 
@@ -39,3 +40,22 @@ X = torch.zeros(4, 8)
 def test_refused(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         call()
+
+
+def test_tensors_from_a_transform_that_is_over() -> None:
+    """They are wrapped, and have no memory; what they wrap counts."""
+    kept: list[torch.Tensor] = []
+
+    def leak(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x)
+        return x.sum()
+
+    torch.func.grad(leak)(torch.randn(2, 16))
+    (x,) = kept
+    weight = torch.ones(16, requires_grad=True)
+    scale = torch.ones(2, 16, requires_grad=True)
+    with knobs.scope(device="reference"):
+        for result in (f.rms_norm(x, (16,), weight), f.swiglu(x, scale)):
+            result.sum().backward()
+    assert weight.grad is not None
+    assert scale.grad is not None

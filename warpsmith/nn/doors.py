@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._functorch.utils import unwrap_dead_wrappers
 
 from warpsmith import knobs
-from warpsmith.nn.gradients import scoped
+from warpsmith.nn.gradients import recorder, scoped
 from warpsmith.nn.modes import is_traced
 from warpsmith.nn.refusals import refuse_second_gradient
 from warpsmith.values import dataclass
@@ -81,7 +82,7 @@ class Door:
         if torch.is_grad_enabled():
             for place in self.program.differentiated:
                 if given[place] is not None and given[place].requires_grad:
-                    return _Recorded.apply(self, form, *given)
+                    return _recorded(self, form, *given)
         return self.program.run(given, form)[0]
 
 
@@ -90,6 +91,7 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
 
     @staticmethod
     def forward(ctx: Any, door: Door, form: Any, *given: Any) -> Any:
+        given = unwrap_dead_wrappers(given)  # from transforms that are over: they have no memory
         results = door.program.run(given, form)
         _save(ctx, door, form, given, results)
         return results[0]
@@ -97,6 +99,9 @@ class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not 
     @staticmethod
     def backward(ctx: Any, dy: Any) -> Any:
         return None, None, *_gradients(ctx, dy, operate=torch.is_grad_enabled())
+
+
+_recorded = recorder(_Recorded)
 
 
 def _save(ctx: Any, door: Door, form: Any, given: Tensors, results: Tensors) -> None:
