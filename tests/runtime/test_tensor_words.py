@@ -13,6 +13,7 @@ from warpsmith.runtime import launcher
 from warpsmith.runtime.tensor_words import UNKNOWN, places_of_words
 
 torch = pytest.importorskip("torch")
+FakeTensorMode = pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode
 
 
 def word(tensor: Any, record_at: int, at: int) -> int:
@@ -87,3 +88,31 @@ def test_nothing_is_kept_for_a_negated_tensor(monkeypatch: pytest.MonkeyPatch) -
     table = launcher.module().Table(launcher.host())
     assert not table.keep((x, torch._neg_view(y)), route.run.recipe, (0, 1), 1)
     assert table.keep((x, y), route.run.recipe, (0, 1), 1)
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        torch.inference_mode,
+        torch.no_grad,
+        lambda: torch.device("meta"),
+        lambda: torch.amp.autocast("cpu"),
+        FakeTensorMode,
+    ],
+    ids=["inference", "no gradients", "another device", "autocast", "fake tensors"],
+)
+def test_words_are_found_in_any_mode(mode: Any) -> None:
+    with mode():
+        found = places_of_words(torch)
+    assert found == places_of_words(torch) != UNKNOWN
+
+
+def test_words_are_found_inside_of_transforms() -> None:
+    found = []
+
+    def noting(x: Any) -> Any:
+        found.append(places_of_words(torch))
+        return (x * x).sum()
+
+    torch.func.vmap(torch.func.grad(noting))(torch.ones(2, 3))
+    assert found[0] in (UNKNOWN, places_of_words(torch))

@@ -23,7 +23,8 @@ def places_of_words(torch: Any) -> tuple[int, int, int]:
     keys and to a word that is 0 where it needs no gradient. `UNKNOWN` where one is not sure.
     """
     try:
-        plain, recorded = _samples(torch)
+        with torch.inference_mode(False), torch.device("cpu"):
+            plain, recorded = _samples(torch)
         return _places(torch, plain, recorded)
     except (AttributeError, TypeError, RuntimeError, ValueError):
         return UNKNOWN
