@@ -50,16 +50,18 @@ __all__ = [
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-DRAWING = 11
-"""Operations that one which draws is as: instructions of twelve rounds for an element."""
+DRAWING, SPECIAL = 11, 16
+"""Instructions that one which draws is as, and a function, of an element: twelve rounds, and two of
+the unit for exponentials and reciprocals, which takes 8 clocks for each."""
 
-SPECIAL = NOT_REPEATED | {"one_plus_tanh"}
-SPECIAL_CLOCKS = 16
-"""Functions, and operations that one is as: two instructions of the unit for exponentials and
-reciprocals take 8 clocks each, in which a warp's scheduler issues as many others."""
+CLOCKS = {
+    **dict.fromkeys(NOT_REPEATED | {"one_plus_tanh"}, SPECIAL),
+    **dict.fromkeys(OF_BLOCK, DRAWING),
+}
+"""Those of operations that are as several."""
 
-LONG = 2 * SPECIAL_CLOCKS
-"""Operations that are computed at length: several of those functions."""
+LONG = 2 * SPECIAL
+"""Operations that are computed at length; with fewer 192 sums a thread leave registers enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +110,7 @@ class Work:
 
     @property
     def crowded(self) -> bool:
-        """Whether threads load something beside the products, or compute at length: with less than
-        that 192 sums of a thread leave registers enough.
-        """
+        """Whether threads load something beside the products, or compute at length."""
         return bool(self.moved.loaded or self.moved.by_threads or self.operations >= LONG)
 
     @property
@@ -339,10 +339,4 @@ def _behind(fusion: Program, product: Matmul) -> list[Operation]:
 def counted(operations: Iterable[Operation]) -> int:
     """How many operations on an element these are as, casts and copies left out."""
     pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
-    return sum(map(_clocks, pointwise))
-
-
-def _clocks(operation: Pointwise) -> int:
-    if operation.op in OF_BLOCK:
-        return DRAWING
-    return SPECIAL_CLOCKS if operation.op in SPECIAL else 1
+    return sum(CLOCKS.get(op.op, 1) for op in pointwise)
