@@ -106,6 +106,8 @@ def test_a_block_of_several_tiles_stages_each_whole() -> None:
 
     many = found(8192, 8192)
     assert (many[256, 128], many[128, 192]) == ((3, 1, 8), (4, 1, 16))
+    assert (64, 128) in many
+    assert (64, 192) not in many  # one group has no other that multiplies
     once = found(128, 7168)
     assert once[128, 128][1] == once[128, 64][1] == 2
 

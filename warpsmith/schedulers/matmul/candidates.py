@@ -174,6 +174,7 @@ def candidates(
     fits &= (columns == few) | (shared_by(down, columns, turned=turned) == down)
     if scales:
         fits &= (turns == 0) & (down * across * splits == 1) & np.isin(columns, CARRIED)
+        fits &= (columns < CARRIED[0]) | (groups > 1)  # while one adds up another multiplies
 
     turns, rows, columns, lines, down, across, splits = forms[fits].T
     along, count = -(-m // rows), -(-m // rows) * -(-n // columns)
