@@ -98,3 +98,16 @@ def test_the_knob_says_never() -> None:
     with knobs.scope(rings="never"):
         assert copies(rms_norm_backward, inputs) == 0
         assert "the knob `rings` says never" in explained(rms_norm_backward, inputs)
+
+
+@pytest.mark.parametrize(("columns", "dtype"), [(1818, "float32"), (4100, "bfloat16")])
+def test_the_last_pass_alone_is_masked(columns: int, dtype: str) -> None:
+    """Copies do not wait for one another, as loads into registers behind predicates do."""
+    case = Case((140, columns), dtype)
+    inputs = case.inputs(layer_norm_backward)
+    kernel = compiled(layer_norm_backward, inputs).kernels[0].kernel
+    assert copies(layer_norm_backward, inputs) > 0
+    assert kernel.least
+    found = on_simulator(layer_norm_backward, inputs)
+    for result, expected in zip(found, case.expected(layer_norm_backward), strict=True):
+        np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)

@@ -91,4 +91,4 @@ class RowParams(Params):
         return self.rows_per_thread * self.unroll * self.vector
 
     def without_full_passes(self) -> Self:
-        return self if self.across else replace(self, full=0)
+        return self if self.across or self.by_threads else replace(self, full=0)
