@@ -11,6 +11,7 @@ from warpsmith.engine import executable as engine
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
+from warpsmith.engine import launches
 from warpsmith.engine.plan import INDEX_LIMIT, index_type_for, misfits, plan
 from warpsmith.engine.planned import NoKernelError, PlannedSegment
 from warpsmith.errors import ArgumentError, InternalError
@@ -295,14 +296,16 @@ def test_sums_over_an_outer_product_count_what_is_merged(tmp_path: Path) -> None
         assert launch.compiled.kernel.index_type is expected
 
 
-def test_partial_sums_are_counted(tmp_path: Path) -> None:
-    """Rows of an outer product that several blocks sum leave more partial sums than 2**31."""
+def test_partial_sums_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that 16 blocks each sum leave more partial sums than a small limit, and any array."""
     p = Program()
     column, row = p.input(DataType.Float, (None, 1)), p.input(DataType.Float, (1, None))
     p.output(p.reduce("sum", p.op("mul", column, row), [1]))
-    (launch,) = Planner(p, tmp_path)((1 << 23, 1), (1, 1 << 17)).launches
-    assert max(space.elements for space in launch.workspaces) > INDEX_LIMIT
-    assert launch.compiled.kernel.index_type is DataType.Int
+    for limit, expected in (((1 << 14) + 1, DataType.Int32), (1 << 14, DataType.Int)):
+        monkeypatch.setattr(launches, "INDEX_LIMIT", limit)
+        (launch,) = Planner(p, tmp_path)((1 << 10, 1), (1, 1 << 20)).launches
+        assert max(space.elements for space in launch.workspaces) == 1 << 14
+        assert launch.compiled.kernel.index_type is expected
 
 
 def test_places_of_draws_are_counted(tmp_path: Path) -> None:

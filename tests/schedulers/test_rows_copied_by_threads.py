@@ -104,10 +104,23 @@ def test_the_knob_says_never() -> None:
 def test_the_last_pass_alone_is_masked(columns: int, dtype: str) -> None:
     """Copies do not wait for one another, as loads into registers behind predicates do."""
     case = Case((140, columns), dtype)
-    inputs = case.inputs(layer_norm_backward)
+    x, dy, *others = case.inputs(layer_norm_backward)
+    step = 8 // x.itemsize
+    inputs = (shifted(x, step), shifted(dy, step), *others)
     kernel = compiled(layer_norm_backward, inputs).kernels[0].kernel
     assert copies(layer_norm_backward, inputs) > 0
     assert kernel.least
     found = on_simulator(layer_norm_backward, inputs)
     for result, expected in zip(found, case.expected(layer_norm_backward), strict=True):
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+@pytest.mark.parametrize(("columns", "dtype"), [(1818, "float32"), (4100, "bfloat16")])
+def test_chunks_come_before_copies(columns: int, dtype: str) -> None:
+    """Rows whose first element is where the TMA unit takes it come in chunks."""
+    inputs = Case((140, columns), dtype).inputs(layer_norm_backward)
+    assert copies(layer_norm_backward, inputs) == 0
+    assert any(
+        isinstance(s, Await)
+        for s in walk(compiled(layer_norm_backward, inputs).kernels[0].kernel.body)
+    )

@@ -163,12 +163,14 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
 def loaded_ahead(rows: Rows, problem: Problem, cluster: int) -> list[RowParams]:
     """The ways in which so many blocks have a row that is loaded ahead; none where they cannot, or
     where rows are not to be. Where threads have not exactly a row, some have less of it.
+
+    Threads copy rows only where chunks cannot be, which take 0.92 of the time (lessons of lengths).
     """
-    return [
-        params
-        for way in _ways(rows, problem, cluster)
-        for params in _in_ring(rows, problem, cluster, way)
-    ]
+    found: list[RowParams] = []
+    for way in _ways(rows, problem, cluster):
+        if way is not Way.BY_THREADS or not any(params.chunks for params in found):
+            found += _in_ring(rows, problem, cluster, way)
+    return found
 
 
 def _ways(rows: Rows, problem: Problem, cluster: int) -> tuple[Way, ...]:
