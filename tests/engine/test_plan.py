@@ -8,10 +8,10 @@ import pytest
 
 from tests.support.program import Program
 from warpsmith.engine import executable as engine
+from warpsmith.engine import launches
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
-from warpsmith.engine import launches
 from warpsmith.engine.plan import INDEX_LIMIT, index_type_for, misfits, plan
 from warpsmith.engine.planned import NoKernelError, PlannedSegment
 from warpsmith.errors import ArgumentError, InternalError
