@@ -21,21 +21,11 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Any
 
-from bench import grouped
+from bench import grouped, products
 from bench.measure import one_line
-from bench.products import Case, beyond, forced, ways_of, words_of
+from bench.products import NAMES, Case, beyond, forced, ways_of, words_of
 from bench.random_products import drawn_odd
 from warpsmith.ir.exprs import Precision
-
-TYPES = {
-    "bfloat16": "bfloat16",
-    "half": "float16",
-    "float": "float32",
-    "e4m3": "float8_e4m3fn",
-    "e5m2": "float8_e5m2",
-    "int8": "int8",
-}
-"""What PyTorch calls the types that are drawn."""
 
 MOST_WORK = 2.0**35
 """Multiplications of one product: kernels are made longer than they run."""
@@ -86,19 +76,9 @@ def drawn(seed: int, count: int) -> list[Launch]:
 
 def given(launch: Launch, device: str) -> tuple[Any, ...]:
     """Fresh operands of -2 to 2."""
-    import torch
-
     if isinstance(launch.case, grouped.Case):
         return grouped.operands(launch.case, device)
-    kind = getattr(torch, TYPES[launch.case.dtype])
-
-    def made(batch: int, rows: int, columns: int, turned: bool) -> Any:
-        shape = (columns, rows) if turned else (rows, columns)
-        full = (batch, *shape) if batch else shape
-        tensor = torch.rand(full, device=device).mul_(4).sub_(2).to(kind)
-        return tensor.transpose(-1, -2) if turned else tensor
-
-    return tuple(made(*side) for side in launch.case.sides)
+    return products.operands(launch.case, device)
 
 
 def program(launch: Launch) -> Callable[..., Any]:
@@ -107,8 +87,7 @@ def program(launch: Launch) -> Callable[..., Any]:
 
     if isinstance(launch.case, grouped.Case):
         return lambda x, w, ends: ops.grouped_matmul(x, w, ends)
-    names = {"bfloat16": "BFloat16", "half": "Half", "float": "Float", "int32": "Int32"}
-    out = getattr(DataType, names[launch.case.out])
+    out = getattr(DataType, {**NAMES, "int32": "Int32"}[launch.case.out])
     return lambda a, b: ops.matmul(a, b, dtype=out, precision=launch.precision)
 
 

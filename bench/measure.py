@@ -5,16 +5,20 @@ from __future__ import annotations
 import datetime
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, TypeVar
+from unittest import mock
 
 from bench.ceilings import PREFIX, ceilings_of, multiplying_us
 from bench.peers import contenders, versions
 from bench.problem import Builder, Problem, Tensors, outputs_of
 from bench.row import Row
+from warpsmith.engine.places import call_target
+from warpsmith.knobs import current
 from warpsmith.testing import do_bench_interleaved, relative_error
 
 T = TypeVar("T")
@@ -59,6 +63,14 @@ def setting_here(peers: str, *, quick: bool) -> Setting:
         versions=versions(),
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
     )
+
+
+@contextmanager
+def without_gpu() -> Iterator[None]:
+    """Processes that begin while this lasts compile for this machine's GPU, and do not touch it."""
+    told = {"CUDA_VISIBLE_DEVICES": "", "WARPSMITH_TARGET": call_target(current()).name}
+    with mock.patch.dict(os.environ, told):  # noqa: TID251
+        yield
 
 
 def in_processes(job: Callable[..., T], cases: Iterable[tuple[Any, ...]], jobs: int = 0) -> list[T]:

@@ -19,7 +19,14 @@ from warpsmith.schedulers.matmul_by_threads import heuristic as by_threads
 from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
 
 NAMES = {"bfloat16": "BFloat16", "half": "Half", "float": "Float"}
-ITEMS = {"bfloat16": "bfloat16", "half": "float16", "float": "float32"}
+ITEMS = {
+    "bfloat16": "bfloat16",
+    "half": "float16",
+    "float": "float32",
+    "e4m3": "float8_e4m3fn",
+    "e5m2": "float8_e5m2",
+    "int8": "int8",
+}
 """What `DataType` and PyTorch call the types."""
 
 PEER = "cublas"

@@ -11,22 +11,16 @@ holds results against float64; here they are only timed.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from multiprocessing import get_context
 from typing import Any
-from unittest import mock
 
+from bench.measure import in_processes, without_gpu
 from bench.problem import Problem, planned
 from bench.row_shapes import plan
 from bench.unseen import COLUMNS, FAMILIES
-from warpsmith.engine.places import call_target
-from warpsmith.knobs import current
 
 PROBLEMS = {
     make.__name__: make
@@ -74,12 +68,8 @@ def scan(
     from warpsmith.testing import do_bench_interleaved
 
     start = time.monotonic()
-    without_gpu = {"CUDA_VISIBLE_DEVICES": "", "WARPSMITH_TARGET": call_target(current()).name}
-    with (
-        mock.patch.dict(os.environ, without_gpu),  # noqa: TID251
-        ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool,
-    ):
-        list(pool.map(partial(_ready, make, rows, dtype=dtype), found, chunksize=4))
+    with without_gpu():
+        in_processes(_ready, ((make, rows, length, dtype) for length in found), jobs)
     print(f"compiled after {time.monotonic() - start:.0f} s", flush=True)
     times = []
     for length in found:
@@ -111,7 +101,7 @@ def main() -> int:
     parser.add_argument("--step", type=int, default=8, help="lengths are multiples of it")
     parser.add_argument("--seed", type=int, default=1, help="says the lengths")
     parser.add_argument("--dtype", choices=("bfloat16", "float"), default="bfloat16")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes that compile")
+    parser.add_argument("--jobs", type=int, default=0, help="processes; by default all cores")
     asked = parser.parse_args()
     found = lengths(asked.count, asked.step, asked.seed)
     bad = 0

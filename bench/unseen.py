@@ -24,7 +24,6 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import geometric_mean, quantiles
 from typing import Any
-from unittest import mock
 
 from bench import (
     batch_norm,
@@ -37,14 +36,12 @@ from bench import (
     residual_backward,
 )
 from bench.drawn import drawn_rows
-from bench.measure import Setting
+from bench.measure import Setting, without_gpu
 from bench.peers import chosen, contenders
 from bench.problem import Builder, Problem, outputs_of, planned
 from bench.row import Row, write_rows
 from bench.row_shapes import Planned, considered, forced, plan
-from warpsmith.engine.places import call_target
 from warpsmith.errors import ArgumentError, DeviceError
-from warpsmith.knobs import current
 
 FAMILIES: Mapping[str, tuple[Callable[..., Problem], ...]] = {
     "norm_bwd": (
@@ -297,8 +294,7 @@ def run(
             code="WS0345",
             remedy="run it on a machine with an NVIDIA GPU",
         )
-    without_gpu = {"CUDA_VISIBLE_DEVICES": "", "WARPSMITH_TARGET": call_target(current()).name}
-    with mock.patch.dict(os.environ, without_gpu):  # noqa: TID251
+    with without_gpu():
         pool = ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=get_context("spawn"))
         work = [pool.submit(_ready, seed, suites, n, most) for n in range(MOST_PROBLEMS)]
     for job, problem in zip(work, drawn(seed, suites), strict=False):

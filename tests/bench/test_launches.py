@@ -5,15 +5,15 @@ import torch
 
 from bench import grouped
 from bench import launches as bench
-from bench.launches import MOST_WORK, TYPES, Launch
-from bench.products import Case
+from bench.launches import MOST_WORK, Launch
+from bench.products import ITEMS, Case
 
 
 def test_sizes_are_the_same_for_a_seed_and_of_all_kinds() -> None:
     cases = bench.drawn(3, 400)
     assert cases[:20] == bench.drawn(3, 20) != bench.drawn(4, 20)
     plain = [each.case for each in cases if isinstance(each.case, Case)]
-    assert {each.dtype for each in plain} == set(TYPES)
+    assert {each.dtype for each in plain} == set(ITEMS)
     assert {(c.a_fast, c.b_fast) for c in plain} == {(a, b) for a in "km" for b in "kn"}
     assert max(max(c.batch, 1) * c.m * c.n * c.k for c in plain) <= MOST_WORK
     assert min(c.m for c in plain) < 4

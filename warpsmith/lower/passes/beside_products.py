@@ -57,9 +57,9 @@ def beside_products(kernel: Kernel) -> Kernel:
 
     Stores that must have been read before the loop's results are staged are awaited beside its last
     products, too, where threads meet then (`_free`). So nothing stands between what is added of one
-    step and the products of the next. Where a step
-    leaves its products on their way, its wait is beside them already. One that multiplies registers
-    keeps its wait: attention by hand spilled 48 bytes with it there.
+    step and the products of the next. Where a step leaves its products on their way, its wait is
+    beside them already. One that multiplies registers keeps its wait: attention by hand spilled 48
+    bytes with it there.
     """
     body = tuple(
         replace(s, body=_ahead(s.body))

@@ -41,20 +41,16 @@ def go_round(kernel: Kernel) -> Kernel:
     sharing = Sharing(number=share, count=splits, place=integers.mul(group, splits), segment=group)
     whole = Let(group, integers.add(place, integers.mul(number, kernel.at_once)))
     rounds = integers.ceildiv(integers.sub(groups, place), kernel.at_once)
-    meeting = (
-        replace(each, shared=sharing) if isinstance(each, Reduce) and each.meets else each
-        for each in body
-    )
     following = tuple(_first_turn(body, group, integers.add(group, kernel.at_once)))
     more = If(integers.less(integers.add(group, kernel.at_once), groups), following, uniform=True)
-    there = [
-        inner
-        for each in meeting
-        for inner in (
-            (more, each) if following and isinstance(each, Reduce) and each.meets else (each,)
-        )
-    ]
-    loop = For(number, rounds, (whole, *there), unroll=False)
+    turn: list[Statement] = [whole]
+    for each in body:
+        if isinstance(each, Reduce) and each.meets:
+            turn += [more] if following else []
+            turn.append(replace(each, shared=sharing))
+        else:
+            turn.append(each)
+    loop = For(number, rounds, tuple(turn), unroll=False)
     launch = replace(kernel.launch, grid=(kernel.at_once, *kernel.launch.grid[1:]))
     return replace(kernel, body=(loop,), launch=launch, at_once=None)
 
