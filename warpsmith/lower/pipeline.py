@@ -52,7 +52,6 @@ from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
 from warpsmith.lower.passes.load_ahead import load_ahead
 from warpsmith.lower.passes.load_anyway import load_anyway
-from warpsmith.lower.passes.look_up_late import look_up_late
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.mask_last_pass import mask_last_pass
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
@@ -206,7 +205,6 @@ PASSES = (
     _always(draw_ahead, "once lanes draw for each other", makes=(KeepBits,)),
     _always(multiply_divisions, "before hoisting, which names the quotients"),
     _always(hoist_indices, "every index is known, and barriers use none"),
-    _always(look_up_late, "hoisting named what is looked up, and put it before all that asks"),
     _always(derive_scalars, "what hoisting named may be the launch's to know"),
     _always(collect_maps, "sizes and strides have their names"),
     _always(prefetch_maps, "tensor maps have their names", makes=(PrefetchMap,)),

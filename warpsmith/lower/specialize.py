@@ -16,6 +16,7 @@ from warpsmith.lower.channels import Channels
 from warpsmith.lower.emit import Emitter
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
+from warpsmith.lower.rows_ahead import with_rows_ahead
 from warpsmith.lower.siblings import in_order_of_use, siblings_of
 from warpsmith.lower.skips import Skips
 from warpsmith.lower.threads import find_role_threads
@@ -57,6 +58,7 @@ def branches(
         buffers.made.workspaces[counter().name] = counter()
         buffers.made.limits[handed.count] = MOST
         found.append(handed.branch())
+    found = with_rows_ahead(found, buffers.threads.stream, buffers)
     _check_turns(found)
     decided = () if buffers.threads.stream is None else buffers.threads.stream.decided()
     return (*decided, *laid_out(found, limits))

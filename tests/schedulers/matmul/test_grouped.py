@@ -96,22 +96,6 @@ def test_the_last_tiles_are_in_parts_of_k(
     np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
 
 
-@pytest.mark.parametrize("cluster", [(1, 1), (1, 2), (2, 1)])
-def test_groups_are_looked_up_while_products_are_on_their_way(
-    cluster: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before, for a microsecond of each tile tensor cores had nothing to do: 16 x 4096 rows took
-    5448 us, and 5144 where nothing of a tile's rows is asked to know that there is one.
-    """
-    force(monkeypatch, blocks=4, cluster=cluster)
-    x, w = drawn(200, 136, 72, 6, BFLOAT16)
-    text = str(grouped.lower(x, w, np.zeros(6, np.int32)).compile().asm["kernel"])
-    compute = text[text.index("agent compute") :]
-    places = [compute.index(each) for each in ("commit products", "group_row(", "products but 0")]
-    assert places == sorted(places)
-    assert compute.count("group_row(") == 1
-
-
 def test_a_warp_and_a_thread_find_the_same_group_whatever_memory_says() -> None:
     """One thread loads, and warps multiply: one hangs for the other if they do not agree."""
     x, w = drawn(70, 64, 32, 5, BFLOAT16)

@@ -1,0 +1,123 @@
+"""Products by group, whose rows an agent looks up ahead of all others."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tests.protocol.edits import edited, instead
+from tests.support.grouped import by_group
+from tests.support.simulating import Contents, reported
+from warpsmith import fuse, ops
+from warpsmith.engine.executable import Executable
+from warpsmith.engine.proofs import prove
+from warpsmith.errors import ProtocolError
+from warpsmith.kernel.agents import Branch
+from warpsmith.kernel.kernel import Kernel
+from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.printer import kernel_text
+from warpsmith.kernel.rings import Arrive, ArriveByWarp, Await
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.sim.report import Report
+from warpsmith.targets.hopper import H200
+
+BFLOAT16 = ml_dtypes.bfloat16
+ROWS, N, K = 330, 136, 200
+ENDS = np.array([0, 1, 20, 20, 190, 254, 318], np.int32)
+SIZES = {"T0_size0": ROWS, "T0_size1": K, "T1_size0": len(ENDS), "T1_size1": N, "T1_size2": K}
+SIZES["T2_size0"] = len(ENDS)
+
+grouped = fuse(lambda x, w, ends: ops.grouped_matmul(x, w, ends))
+
+
+def operands(seed: int) -> tuple[Any, Any]:
+    """Small whole numbers: every sum is exact in float, and rounded once."""
+    random = np.random.default_rng(seed)
+    shapes = (ROWS, K), (len(ENDS), N, K)
+    x, w = (random.integers(-4, 5, shape).astype(BFLOAT16) for shape in shapes)
+    return x, w
+
+
+@cache
+def product(cluster: tuple[int, int] = (1, 1)) -> Kernel:
+    """64 x 64 tiles of 30 numbers, which four blocks go round."""
+    usual: dict[str, Any] = {"tile": (64, 64, 64), "chunk": 32, "store_stages": 2, "stages": 3}
+    usual |= {"stream": True, "splits": 1, "once": False, "blocks": 4, "cluster": cluster}
+    chosen = heuristic.choose
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **usual))
+        given = (*operands(0), ENDS)
+        (launch,) = Executable(grouped.lower(*given).fusion).plan_for(list(given)).launches
+    return launch.compiled.kernel
+
+
+def report_of(kernel: Kernel, x: Any, w: Any, ends: Any, schedules: int = 4) -> Report:
+    names = iter(buffer.name for buffer in kernel.parameters)
+    memory = {
+        name: Contents(array.reshape(-1), np.ones(array.size, bool))
+        for name, array in zip(names, (x, w, ends), strict=False)
+    }
+    memory["T4"] = Contents(np.zeros(ROWS * N, BFLOAT16), np.zeros(ROWS * N, bool))
+    for buffer in kernel.parameters:
+        if buffer.name.endswith("_arrivals"):
+            count = 64
+            memory[buffer.name] = Contents(np.zeros(count, np.int32), np.ones(count, bool))
+    report = reported(kernel, SIZES, memory, schedules=schedules)
+    assert report is not None
+    return report
+
+
+@pytest.mark.parametrize("cluster", [(1, 1), (1, 2), (2, 1)])
+def test_one_agent_looks_up_for_all(cluster: tuple[int, int]) -> None:
+    """Nothing that the others do between two tiles searches: 0.4 to 1.4 % of 16 products."""
+    branches = [s for s in product(cluster).body if isinstance(s, Branch)]
+    texts = {b.agent.name: kernel_text(replace(product(cluster), body=(b,))) for b in branches}
+    assert {name for name, text in texts.items() if "group_row(" in text} == {"rows"}
+    assert texts["rows"].count("group_row(") == 1
+    assert all("rows[" in text for text in texts.values())
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("cluster", [(1, 1), (1, 2), (2, 1)])
+@pytest.mark.parametrize("seed", range(4))
+def test_sums_are_exact_whatever_memory_says(cluster: tuple[int, int], seed: int) -> None:
+    """One kernel, of groups without rows, of less than a tile and of several; rows of none."""
+    x, w = operands(seed)
+    random = np.random.default_rng(seed)
+    ends = np.sort(random.integers(0, ROWS + 1, len(ENDS)).astype(np.int32)) if seed else ENDS
+    report = report_of(product(cluster), x, w, ends, schedules=2)
+    assert report.verdict == "clean", str(report)
+    wanted = by_group(x, w, ends).astype(BFLOAT16)
+    np.testing.assert_array_equal(report.arrays["T4"].reshape(ROWS, N), wanted)
+
+
+Mistake = tuple[type[Statement], Callable[..., Any], Mapping[str, Any], str, str]
+MISTAKES: Mapping[str, Mistake] = {
+    "rows are read before they are there": (
+        *(Await, lambda _: (), {"barrier": "ring0_full"}, "compute", "WS0907"),
+    ),
+    "rows are written where others are read": (
+        *(Await, lambda _: (), {"barrier": "ring0_empty"}, "rows", "WS0902"),
+    ),
+    "rows are not handed on": (
+        *(Arrive, lambda _: (), {"barrier": "ring0_full"}, "rows", "WS0901"),
+    ),
+    "a stage is not given back": (
+        *(ArriveByWarp, lambda _: (), {"barrier": "ring0_empty"}, "compute", "WS0901"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(name: str) -> None:
+    kind, new, at, role, code = MISTAKES[name]
+    prove(product(), SIZES, H200)
+    wrong = edited(product(), instead(kind, new, **at), role)
+    with pytest.raises(ProtocolError) as caught:
+        prove(wrong, SIZES, H200)
+    assert caught.value.code == code
+    assert report_of(wrong, *operands(0), ENDS).verdict == "findings"
