@@ -6,7 +6,7 @@ import math
 
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 
-LOOKUPS = ("group", "group_row", "group_end", "group_parts")
+LOOKUPS = ("group", "group_row", "group_end", "group_parts", "group_singles")
 """What memory says of parts of a grouped product's rows (`ir/groups.py`)."""
 
 

@@ -1,9 +1,10 @@
 """Rows of a grouped product, split so that no part has rows of two groups.
 
 Group `g` has the rows from `end(g - 1)` to `end(g)`, and one more group, the last, those behind
-all of them. Parts of `size` rows are numbered group by group, none without rows between them. How
-many there are memory alone says: at most `rows // size + count + 1`, and the last of so many
-numbers have no rows.
+all of them. Parts of `size` rows are numbered group by group, none without rows between them; but
+groups of one part stand among the others, as far from each other as there are of these: side by
+side, all would read matrices of their own. How many parts there are memory alone says: at most
+`rows // size + count + 1`, and the last of so many numbers have no rows.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class Groups:
 
     def row(self, part: Expr, size: Expr) -> Expr:
         """The first row of a part; of one without rows, behind all of them."""
-        return Apply("group_row", (*self._known(), size, part), DataType.Index)
+        found = (size, self.parts(size), self.singles(size), part)
+        return Apply("group_row", (*self._known(), *found), DataType.Index)
 
     def end(self, part: Expr, size: Expr) -> Expr:
         """Before which row the group of a part ends, at most behind all of them."""
@@ -50,6 +52,10 @@ class Groups:
     def parts(self, size: Expr) -> Expr:
         """How many parts have rows: as many as `parts_of`, or fewer."""
         return Apply("group_parts", (*self._known(), size), DataType.Index)
+
+    def singles(self, size: Expr) -> Expr:
+        """How many groups have one part."""
+        return Apply("group_singles", (*self._known(), size), DataType.Index)
 
     def _known(self) -> tuple[Expr, ...]:
         name, stride = self.ends

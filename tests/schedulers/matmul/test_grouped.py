@@ -142,6 +142,8 @@ def test_parts_without_rows_have_the_last_numbers(monkeypatch: pytest.MonkeyPatc
         "mod": lambda a, b: a % b,
         "minimum": min,
         "maximum": max,
+        "T2": 0,
+        **dict.fromkeys(("group_parts", "group_singles"), lambda *told: 1),
         **dict.fromkeys(("magic0", "shift0", "magic1", "shift1"), 0),
         **{f"T{n}_size{d}": size for n, a in enumerate((x, w)) for d, size in enumerate(a.shape)},
     }

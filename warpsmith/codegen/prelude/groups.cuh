@@ -9,18 +9,33 @@ __device__ __forceinline__ I ws_group_end(const T* ends, I stride, I count, I ro
     return end < 0 ? 0 : end > rows ? rows : (I)end;
 }
 
-// The first row of a part; of one that no group has, behind all rows. A whole warp looks at 32
-// groups at a time; one that is not whole, a thread for itself, at each.
+// How many parts a group has, or of each kind: those of groups of one part alone, and others.
+template <typename I>
+__device__ __forceinline__ I ws_parts(I begin, I end, I size) {
+    return end > begin ? (end - begin + size - 1) / size : 0;
+}
+template <typename I>
+__device__ __forceinline__ I ws_parts(I begin, I end, I size, bool single) {
+    const I parts = ws_parts(begin, end, size);
+    return (parts == 1) == single ? parts : 0;
+}
+
+// The first row of a part; of one that no group has, behind all rows. Groups of one part have every
+// so many numbers each, evenly, and the others those between. A whole warp looks at 32 groups at a
+// time; one that is not whole, a thread for itself, at each.
 template <typename I, typename T>
 __device__ __forceinline__ I ws_group_row(
-    const T* ends, I stride, I count, I rows, I size, I part) {
+    const T* ends, I stride, I count, I rows, I size, I all, I singles, I part) {
+    const I every = singles ? all / singles : all + 1, turn = part / every;
+    const bool single = turn < singles && part % every == every - 1;
+    part = single ? turn : part - (turn < singles ? turn : singles);
     I begin = 0;
     if (__activemask() != 0xffffffff) {
         I found = rows;
 #pragma unroll 4
         for (I group = 0; group <= count; group++) {
             const I end = ws_group_end(ends, stride, count, rows, group);
-            const I parts = end > begin ? (end - begin + size - 1) / size : 0;
+            const I parts = ws_parts(begin, end, size, single);
             if (0 <= part && part < parts) found = begin + part * size;
             part -= parts;
             begin = end;
@@ -32,7 +47,7 @@ __device__ __forceinline__ I ws_group_row(
         asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
         const I end = ws_group_end(ends, stride, count, rows, first + (I)lane);
         const I before = __shfl_up_sync(0xffffffff, end, 1), start = lane ? before : begin;
-        const I parts = end > start ? (end - start + size - 1) / size : 0;
+        const I parts = ws_parts(start, end, size, single);
         I behind = parts;
         for (unsigned by = 1; by < 32; by *= 2) {
             const I others = __shfl_up_sync(0xffffffff, behind, by);
@@ -46,19 +61,32 @@ __device__ __forceinline__ I ws_group_row(
     return rows;
 }
 
-// How many parts all groups have. A whole warp counts those of 32 groups at a time.
-template <typename I, typename T>
-__device__ __forceinline__ I ws_group_parts(const T* ends, I stride, I count, I rows, I size) {
+// What all groups have together of what one has, by where it begins and ends. A whole warp looks at
+// 32 groups at a time.
+template <typename I, typename T, typename F>
+__device__ __forceinline__ I ws_of_groups(const T* ends, I stride, I count, I rows, F of) {
+    const bool whole = __activemask() == 0xffffffff;
     unsigned lane;
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-    I parts = 0;
-    for (I group = (I)lane; group <= count; group += 32) {
+    I found = 0;
+    for (I group = whole ? (I)lane : 0; group <= count; group += whole ? 32 : 1) {
         const I begin = group ? ws_group_end(ends, stride, count, rows, group - 1) : 0;
-        const I end = ws_group_end(ends, stride, count, rows, group);
-        parts += end > begin ? (end - begin + size - 1) / size : 0;
+        found += of(begin, ws_group_end(ends, stride, count, rows, group));
     }
-    for (unsigned by = 16; by; by /= 2) parts += __shfl_xor_sync(0xffffffff, parts, by);
-    return parts;
+    for (unsigned by = 16; whole && by; by /= 2) found += __shfl_xor_sync(0xffffffff, found, by);
+    return found;
+}
+
+// How many parts all groups have, and how many groups have one.
+template <typename I, typename T>
+__device__ __forceinline__ I ws_group_parts(const T* ends, I stride, I count, I rows, I size) {
+    return ws_of_groups<I>(ends, stride, count, rows,
+                           [=](I begin, I end) { return ws_parts(begin, end, size); });
+}
+template <typename I, typename T>
+__device__ __forceinline__ I ws_group_singles(const T* ends, I stride, I count, I rows, I size) {
+    return ws_of_groups<I>(ends, stride, count, rows,
+                           [=](I begin, I end) { return ws_parts(begin, end, size, true); });
 }
 
 // The group that has a row, the first that ends behind it: the last where no other does. A warp looks
