@@ -43,10 +43,11 @@ def operands(seed: int) -> tuple[Any, Any]:
 
 
 @cache
-def product(cluster: tuple[int, int] = (1, 1)) -> Kernel:
-    """64 x 64 tiles of 30 numbers, which four blocks go round."""
+def product(cluster: tuple[int, int] = (1, 1), band: int = 3) -> Kernel:
+    """64 x 64 tiles, three along n, which four blocks go round in bands."""
     usual: dict[str, Any] = {"tile": (64, 64, 64), "chunk": 32, "store_stages": 2, "stages": 3}
     usual |= {"stream": True, "splits": 1, "once": False, "blocks": 4, "cluster": cluster}
+    usual["group"] = band
     chosen = heuristic.choose
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **usual))
@@ -81,15 +82,20 @@ def test_one_agent_looks_up_for_all(cluster: tuple[int, int]) -> None:
     assert all("rows[" in text for text in texts.values())
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(4)
+@pytest.mark.parametrize("band", [1, 2, 3])
 @pytest.mark.parametrize("cluster", [(1, 1), (1, 2), (2, 1)])
 @pytest.mark.parametrize("seed", range(4))
-def test_sums_are_exact_whatever_memory_says(cluster: tuple[int, int], seed: int) -> None:
-    """One kernel, of groups without rows, of less than a tile and of several; rows of none."""
+def test_sums_are_exact_whatever_memory_says(
+    cluster: tuple[int, int], seed: int, band: int
+) -> None:
+    """One kernel, of groups without rows, of less than a tile and of several; rows of none. Tiles
+    without rows are the last ones of each band.
+    """
     x, w = operands(seed)
     random = np.random.default_rng(seed)
     ends = np.sort(random.integers(0, ROWS + 1, len(ENDS)).astype(np.int32)) if seed else ENDS
-    report = report_of(product(cluster), x, w, ends, schedules=2)
+    report = report_of(product(cluster, band), x, w, ends, schedules=2)
     assert report.verdict == "clean", str(report)
     wanted = by_group(x, w, ends).astype(BFLOAT16)
     np.testing.assert_array_equal(report.arrays["T4"].reshape(ROWS, N), wanted)

@@ -36,7 +36,7 @@ class Kind(Enum):
     STORE = "store"
     """They bring what others computed to global memory, and compute nothing."""
     TILES = "tile scheduler"
-    """They say which tile is next."""
+    """They say which tile is next, or which rows it has."""
 
     @property
     def moves(self) -> bool:

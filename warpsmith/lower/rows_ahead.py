@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
 from warpsmith.ir import integers
 from warpsmith.ir.bounds import LOOKUPS
@@ -12,13 +11,14 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.groups import looks_up
 from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.agents import Agent, Branch, Kind
-from warpsmith.kernel.nodes import Buffer, For, If, Statement, Store
+from warpsmith.kernel.nodes import Buffer, If, Let, Statement, Store
 from warpsmith.kernel.pipelines import By, Content, OneStage, Pipeline
 from warpsmith.kernel.tile_scheduler import ReadTile
 from warpsmith.kernel.traversal import expressions, map_bodies, replace_symbols, walk
 from warpsmith.lower.buffers import Buffers
-from warpsmith.lower.stream_k import TILE, TILES, StreamK
+from warpsmith.lower.stream_k import TILE, StreamK
 
 NAME = "rows"
 """Of the agent, of its pipeline, and of the buffer that holds what memory says of tiles."""
@@ -26,8 +26,9 @@ NAME = "rows"
 STAGES = 2
 """What is asked of the next tile is known while the tile before it is worked on."""
 
-INSIDE = integers.less(TILE, TILES)
-"""The condition around all that an agent does of a tile."""
+
+COSTLY = (*LOOKUPS, "floordiv", "mod")
+"""What takes long to compute of a tile's number."""
 
 
 def with_rows_ahead(
@@ -49,19 +50,21 @@ def with_rows_ahead(
 
     A search takes a microsecond, in which tensor cores would have nothing to do.
     """
-    asked = tuple(dict.fromkeys(each for branch in found for each in _asked(branch.body)))
-    if stream is None or not asked:
+    if stream is None or not looks_up(stream.count):
         return [*found]
-    places = [integers.index(place) for place in range(len(asked))]
-    names = [Symbol(f"{NAME}{place}", low=0) for place in range(len(asked))]
+    asked = {each for branch in found for each in _asked(branch.body)}
+    in_order = sorted(asked, key=lambda each: (sum(1 for _ in each.walk()), repr(each)))
     size = integers.index(STAGES * len(asked))
     buffer = Buffer(NAME, DataType.Index, MemoryType.shared, size, guarded=True)
-    reads = tuple(ReadTile(n, buffer, place) for n, place in zip(names, places, strict=True))
-    stores = tuple(Store(buffer, *each) for each in zip(places, asked, strict=True))
-    (turns,) = {loop.extent for branch in found for loop in branch.body if _is_over_tiles(loop)}
-    turn = Symbol(f"{NAME}_i0", low=0, extent=turns)
-    block = buffers.threads.symbols[ParallelType.grid_x]
-    loop = stream.over(turn, block, (OneStage((NAME,), stores),))
+    known: dict[Expr, Expr] = {}
+    lets, stores, reads = list[Statement](), list[Statement](), list[Statement]()
+    for number, each in enumerate(in_order):  # what is inside of others comes before them
+        name, place = Symbol(f"{NAME}{number}", low=0), integers.index(number)
+        lets.append(Let(name, substitute(each, known)))
+        stores.append(Store(buffer, place, name))
+        reads.append(ReadTile(name, buffer, place))
+        known[each] = name
+    told = [replace(b, body=_told(b.body, stream, known, tuple(reads))) for b in found]
     buffers.made.shared[NAME] = buffer
     buffers.note(
         Pipeline(
@@ -73,46 +76,50 @@ def with_rows_ahead(
             consumers=tuple(branch.agent.name for branch in found),
         )
     )
-    known: dict[Expr, Expr] = dict(zip(asked, names, strict=True))
+    block = buffers.threads.symbols[ParallelType.grid_x]
+    turn = Symbol(f"{NAME}_i0", low=0, extent=integers.ceildiv(stream.most, stream.blocks))
+    loop = stream.over(turn, block, (OneStage((NAME,), (*lets, *stores)),))
     one = (integers.ONE, integers.ONE, integers.ONE)
-    agent = Agent(NAME, 0, one, elected=True, kind=Kind.TILES)
-    told = (replace(b, body=_told(b.body, known, reads)) for b in found)
-    return [*told, Branch(agent, (loop,))]
-
-
-def _is_over_tiles(statement: Statement) -> TypeGuard[For]:
-    return isinstance(statement, For) and any(
-        isinstance(inner, If) and inner.condition == INSIDE for inner in statement.body
-    )
+    return [*told, Branch(Agent(NAME, 0, one, elected=True, kind=Kind.TILES), (loop,))]
 
 
 def _asked(body: tuple[Statement, ...]) -> Iterator[Expr]:
-    """What is looked up for a tile."""
+    """What is costly of a tile."""
     for statement in walk(body):
         for expr in expressions(statement):
-            yield from _searches(expr)
+            yield from _costly(expr)
 
 
-def _searches(expr: Expr) -> Iterator[Expr]:
-    """Searches in an expression for what a tile has, but not those inside of one."""
-    if not isinstance(expr, Apply) or not looks_up(expr):
+def _costly(expr: Expr) -> Iterator[Expr]:
+    """The largest costly parts of an expression that follow from a tile's number and from sizes."""
+    symbols = [node for node in expr.walk() if isinstance(node, Symbol)]
+    others = [symbol for symbol in symbols if symbol.name != TILE.name]
+    if not isinstance(expr, Apply) or len(others) == len(symbols):
         return
-    if expr.op not in LOOKUPS:
-        for arg in expr.args:
-            yield from _searches(arg)
-    elif any(isinstance(node, Symbol) and node.name == TILE.name for node in expr.walk()):
+    if expr.op in COSTLY and all(symbol.extent is None for symbol in others):
         yield expr
+    else:
+        for arg in expr.args:
+            yield from _costly(arg)
 
 
 def _told(
-    body: tuple[Statement, ...], known: dict[Expr, Expr], reads: tuple[Statement, ...]
+    body: tuple[Statement, ...],
+    stream: StreamK,
+    known: dict[Expr, Expr],
+    reads: tuple[Statement, ...],
 ) -> tuple[Statement, ...]:
-    """A body in which names stand for what is looked up."""
+    """A body in which names stand for what is looked up; the tile's number goes where nothing else
+    asks for it.
+    """
 
     def changed(statement: Statement) -> Statement:
-        if isinstance(statement, If) and statement.condition == INSIDE:
-            inside = replace_symbols(statement, known).body
-            return replace(statement, body=(OneStage((NAME,), (*reads, *inside)),))
-        return map_bodies(statement, lambda inner: tuple(map(changed, inner)))
+        if not isinstance(statement, If) or statement.condition != stream.inside:
+            return map_bodies(statement, lambda inner: tuple(map(changed, inner)))
+        inside = replace_symbols(statement, known).body
+        nodes = (node for s in walk(inside) for expr in expressions(s) for node in expr.walk())
+        if not any(isinstance(node, Symbol) and node.name == TILE.name for node in nodes):
+            inside = tuple(s for s in inside if not (isinstance(s, Let) and s.symbol == TILE))
+        return replace(statement, body=(OneStage((NAME,), (*reads, *inside)),))
 
     return tuple(map(changed, body))

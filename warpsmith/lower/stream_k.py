@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from warpsmith.errors import ScheduleError
@@ -19,16 +19,19 @@ from warpsmith.kernel.reductions import Sharing
 from warpsmith.lower.dealt import Dealt, dealt_by
 from warpsmith.values import dataclass
 
-TILES, PARTS, ROUNDS = (
-    Symbol(name, low=low) for name, low in (("tiles", 0), ("last_parts", 1), ("whole_rounds", 0))
+TILES, BAND, PARTS, ROUNDS = (
+    Symbol(name, low=low)
+    for name, low in (("tiles", 0), ("band", 1), ("last_parts", 1), ("whole_rounds", 0))
 )
-"""How many there are, parts that each of the last round has, and rounds of whole ones before it."""
+"""How many there are, also of a band, parts that each of the last round has, and rounds of whole
+ones before it."""
 
-TILE, FIRST, STEPS, STRIDE = (
-    Symbol(name, low=0) for name in ("tile", "tile_part", "tile_steps", "tile_parts")
+PLACE, TILE, FIRST, STEPS, STRIDE = (
+    Symbol(name, low=0) for name in ("place", "tile", "tile_part", "tile_steps", "tile_parts")
 )
-"""Which tile a block works on, the first of the steps that it has of it, which is the number of its
-part, how many steps, and every which one: as many as the tile has parts."""
+"""The place of a block's tile among all, which tile that is, the first of the steps that it has of
+it, which is the number of its part, how many steps, and every which one: as many as the tile has
+parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +44,19 @@ class StreamK(Dealt):
 
     Attributes:
         steps: of one tile.
+        most: tiles, with those that have no rows of a group.
+        bands: tiles of a band that have rows, and all of it, whose last ones have none; None where
+            all have.
     """
 
     steps: Expr
+    most: Expr
+    bands: tuple[Expr, Expr] | None = None
 
     def decided(self) -> tuple[Statement, ...]:
         """What sizes decide, and rows of groups, named before all roles."""
         return (
+            *(() if self.bands is None else (Let(BAND, self.bands[0]),)),
             Let(TILES, self.count),
             Let(ROUNDS, integers.floordiv(TILES, self.blocks)),
             Let(PARTS, last_parts(TILES, self.blocks, self.steps)),
@@ -62,19 +71,36 @@ class StreamK(Dealt):
         )
         place = _where(last, integers.floordiv(block, PARTS), block)
         lets = (
-            Let(TILE, integers.add(integers.mul(turn, self.blocks), place)),
+            Let(self.place, integers.add(integers.mul(turn, self.blocks), place)),
             Let(FIRST, _where(last, part, integers.ZERO)),
             Let(STEPS, _where(last, steps, self.steps)),
             Let(STRIDE, _where(last, PARTS, integers.ONE)),
         )
         assert turn.extent is not None
-        inside = If(integers.less(TILE, TILES), tuple(body), uniform=True)
+        inside = If(self.inside, (*self._tile(), *body), uniform=True)
         return For(turn, turn.extent, (*lets, inside), unroll=False)
+
+    @property
+    def place(self) -> Symbol:
+        """The place of a tile among those that have rows."""
+        return TILE if self.bands is None else PLACE
+
+    @property
+    def inside(self) -> Expr:
+        """Whether there is a tile, around all that an agent does of it."""
+        return integers.less(self.place, TILES)
 
     @property
     def tile(self) -> Symbol:
         """A tile that there is."""
-        return Symbol(TILE.name, low=0, extent=self.count)
+        return Symbol(TILE.name, low=0, extent=self.most)
+
+    def _tile(self) -> Iterator[Statement]:
+        """Which tile has a place: those without rows, at the end of each band, have none."""
+        if self.bands is not None:
+            without = integers.sub(self.bands[1], BAND)
+            before = integers.mul(integers.floordiv(PLACE, BAND), without)
+            yield Let(TILE, integers.add(PLACE, before))
 
     def steps_of(self, name: str) -> tuple[Symbol, Expr, Expr]:
         """The loop over a block's steps of its tile: its index, how many, and which step it is."""
@@ -116,23 +142,33 @@ def stream_k(operations: Sequence[Operation], domains: DomainMap) -> StreamK | N
                 found.add(domains.group(steps))
     if len(found) != 1:
         raise _refused(f"{len(found)} loops follow one that is bound to part, and one has steps")
-    count = with_rows(domains, dealt.whole)
-    return StreamK(count, dealt.blocks, dealt.whole, domains.extent(found.pop()))
+    count, bands = _with_rows(domains, dealt.whole)
+    known = domains.extent(found.pop()), domains.extent(dealt.whole)
+    return StreamK(count, dealt.blocks, dealt.whole, *known, bands)
 
 
-def with_rows(domains: DomainMap, loop: Group) -> Expr:
-    """Iterations of a loop over tiles without those of parts that have no rows of a group, where
-    these are the last ones.
+def _with_rows(domains: DomainMap, loop: Group) -> tuple[Expr, tuple[Expr, Expr] | None]:
+    """Iterations of a loop over tiles without those of parts that have no rows of a group; and of a
+    band of its tiles those without such, and all.
     """
     for made in domains.touching(loop):
         whole, outer, inner = domains.sides(made)
-        if isinstance(made, Merge) and whole == loop and made.band == 1:
-            return integers.mul(with_rows(domains, outer), domains.extent(inner))
+        parts = _parts(domains, inner) if isinstance(made, Merge) and whole == loop else None
+        if isinstance(made, Merge) and parts is not None:
+            band = integers.mul(parts, made.band), integers.mul(domains.extent(inner), made.band)
+            return integers.mul(domains.extent(outer), parts), band
+    return domains.extent(loop), None
+
+
+def _parts(domains: DomainMap, loop: Group) -> Expr | None:
+    """Parts that have rows, of a loop over those of all groups; None of another loop."""
+    for made in domains.touching(loop):
+        whole, outer, inner = domains.sides(made)
         chosen = domains.chosen_for(made)
         if chosen is not None and outer == loop:
             groups = groups_of(chosen[1], domains.extent(chosen[0]), domains.extent(whole))
             return groups.parts(domains.extent(inner))
-    return domains.extent(loop)
+    return None
 
 
 def _loops(operation: Operation) -> list[IterDomain]:

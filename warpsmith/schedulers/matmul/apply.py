@@ -154,9 +154,7 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
     else:
         reorder(output, {-3: -2})
     inside = 2 + clustered
-    if by_group and params.stream:
-        pass  # tiles of a part of rows follow each other, so the last numbers are without rows
-    elif by_group:  # parts without rows are the last ones: among others some blocks would have more
+    if by_group:  # parts without rows are the last ones: among others some blocks would have more
         order_tiles(output, -inside - 2, TileOrder("columns", params.group))
     elif params.ping_pong or params.stream:
         order_tiles(output, -inside - 2, TileOrder("rows", params.group))

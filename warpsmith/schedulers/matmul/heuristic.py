@@ -209,7 +209,7 @@ class Work:
             pairs = (found.down * found.across <= 2) & (found.groups <= 2) & (found.ping_pong == 0)
             found = found.at(pairs & (found.passes == 1))
             beside = columns_together(self.n, found.columns * found.across)
-            return with_last_parts(replace(found, group=beside), self.n)
+            return with_last_parts(replace(found, group=beside))
         if self.scales:
             return replace(found, fours=self.fours)
         if self.prologue is not None or self.products > 1:

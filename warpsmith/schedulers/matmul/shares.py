@@ -51,11 +51,8 @@ def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
     return joined(found, np.concatenate([*places, place]))
 
 
-def with_last_parts(ways: Ways, n: int) -> Ways:
-    """Schedules of products by group, each before that where blocks have parts of the last tiles,
-    of those whose tiles along n all follow each other.
-    """
-    one = ways.group * ways.columns * ways.across >= n
-    (place,) = np.nonzero(one & (ways.chunk > 0) & (ways.splits == 1))
+def with_last_parts(ways: Ways) -> Ways:
+    """Schedules of products by group, each before the same with parts of the last tiles."""
+    (place,) = np.nonzero((ways.chunk > 0) & (ways.splits == 1))
     shared = ways.at(place, stream=np.ones_like(place))
     return joined([ways, shared], np.concatenate([np.arange(len(ways)), place]))
