@@ -68,10 +68,40 @@ def test_parts_that_begin_at_multiples_of_less(columns: int) -> None:
     assert "ws_load_anywhere<float, 4" in text_of(fd)
 
 
-@pytest.mark.parametrize(("factor", "rows", "grain"), [(0, 0, 1), (4, 1, 4), (6, 0, 4)])
-def test_what_is_no_such_split(factor: int, rows: int, grain: int) -> None:
+@pytest.mark.few(2)
+@pytest.mark.parametrize("columns", [1, 3, 37, 38, 40])
+def test_rows_that_two_axes_count(columns: int) -> None:
+    """Rows of a plane lie one behind the other, and so do planes: a row begins behind both."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, -1, -1], True)
+        y = fd.ops.exp(x)
+        fd.add_output(y)
+        loaded = x.cache_after()
+        y.cache_before()
+        split_across(y, 2, 4, 0, 1)
+        y.split(2, THREADS)
+        for position, kind in ((0, "grid_x"), (1, "grid_y"), (3, "block_x")):
+            y.axis(position).parallelize(ParallelType[kind])
+        fd.sched.transform_like(y)
+        fd.sched.parallelize_like(y)
+        for tensor in (y, loaded):
+            tensor.axis(-1).parallelize(ParallelType.vectorize)
+        fd.sched.inline_most()
+    array = np.random.default_rng(columns).standard_normal((3, 5, columns)).astype(np.float32)
+    with knobs.scope(device="sim"):
+        (found,) = fd.manual_execute([array])
+    np.testing.assert_allclose(found, np.exp(array), rtol=1e-5)
+    assert fd.verify([array], schedules=2).verdict == "clean"
+    text = text_of(fd)
+    assert "T0_size1 * T0_size2 * grid_x + T0_size2 * grid_y) % (unsigned int)4" in text
+
+
+@pytest.mark.parametrize(
+    ("factor", "rows", "grain"), [(0, (0,), 1), (4, (1,), 4), (6, (0,), 4), (4, (), 4)]
+)
+def test_what_is_no_such_split(factor: int, rows: tuple[int, ...], grain: int) -> None:
     with FusionDefinition() as fd:
         y = fd.ops.exp(fd.define_tensor([-1, -1], True, DataType.Half))
         fd.add_output(y)
         with pytest.raises(ScheduleError, match="WS0383"):
-            split_across(y, 1, factor, rows, grain=grain)
+            split_across(y, 1, factor, *rows, grain=grain)

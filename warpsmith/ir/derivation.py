@@ -65,8 +65,7 @@ def _given(domains: DomainMap, transform: Transform, reached: set[Group]) -> lis
         found = [chosen[0]] if outer in reached else []
         found += [whole] if outer in reached and inner in reached else []
         return [group for group in found if group not in reached]
-    rows = domains.rows_of(transform)
-    if rows is not None and rows not in reached:
+    if not reached.issuperset(domains.rows_of(transform)):
         return []
     if whole in reached:
         return [group for group in (outer, inner) if group not in reached]
@@ -159,16 +158,19 @@ class Derivation:
         rows by where they begin in memory.
         """
         transform = None if group in self._known else self._by.get(group)
-        rows = None if transform is None else self._domains.rows_of(transform)
-        if transform is None or rows is None or self._domains.sides(transform)[0] != group:
+        rows = () if transform is None else self._domains.rows_of(transform)
+        if transform is None or not rows or self._domains.sides(transform)[0] != group:
             return None
         return self._before(transform, rows)
 
-    def _before(self, transform: Transform, rows: Group) -> Expr:
+    def _before(self, transform: Transform, rows: tuple[Group, ...]) -> Expr:
         assert isinstance(transform, Split), "only splits are by where rows begin"
         whole, _, _ = self._domains.sides(transform)
-        start = integers.mul(self.index(rows), self._domains.extent(whole))
-        return integers.mod(start, transform.grain)
+        start: Expr = integers.ZERO
+        for counted in rows:
+            behind = integers.mul(start, self._domains.extent(counted))
+            start = integers.add(behind, self.index(counted))
+        return integers.mod(integers.mul(start, self._domains.extent(whole)), transform.grain)
 
     def worth(self, group: Group) -> Expr:
         """Predicate under which there is anything to do at a group's index: it is inside, and what
@@ -206,8 +208,7 @@ class Derivation:
     def _sources(self, group: Group, transform: Transform) -> list[Group]:
         """The groups from which a transform computes one."""
         whole, outer, inner = self._domains.sides(transform)
-        rows = self._domains.rows_of(transform)
-        others = [] if rows is None else [rows]
+        others = self._domains.rows_of(transform)
         if group == whole:
             return [outer, inner, *others]
         return [whole, *others] if self._domains.chosen_for(transform) is None else [outer]
@@ -231,7 +232,7 @@ class Derivation:
             return self._build_banded(group, transform)
         radix = self._domains.extent(inner)
         rows = self._domains.rows_of(transform)
-        if rows is not None:
+        if rows:
             head = self._before(transform, rows)
             if group == whole:
                 place = integers.add(integers.mul(self.index(outer), radix), self.index(inner))

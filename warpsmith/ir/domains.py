@@ -148,11 +148,12 @@ class Split:
     With `by_group`, the rows of each group of a grouped product are split for themselves: an outer
     iteration has rows of one group, and which, memory says (`ir/groups.py`).
 
-    With `rows`, an axis that counts rows of as many elements as `axis` has, which lie one behind
-    the other in memory, outer iterations begin at multiples of `factor` there, and not of the row:
-    `index(axis) = index(outer) * factor + index(inner) - head`, where `head` is what stands before
-    the row in the first of them, `index(rows) * extent(axis) % grain`, and `grain` the factor, or
-    what divides it where outer iterations are to begin at multiples of less.
+    With `rows`, axes that together, the slowest first, count rows of as many elements as `axis`
+    has, which lie one behind the other in memory, outer iterations begin at multiples of `factor`
+    there, and not of the row: `index(axis) = index(outer) * factor + index(inner) - head`, where
+    `head` is what stands before the row in the first of them, `index(rows) * extent(axis) % grain`,
+    and `grain` the factor, or what divides it where outer iterations are to begin at multiples of
+    less.
     """
 
     axis: IterDomain
@@ -161,7 +162,7 @@ class Split:
     factor: Expr
     inner_split: bool
     by_group: bool = False
-    rows: IterDomain | None = None
+    rows: tuple[IterDomain, ...] = ()
     grain: Expr = integers.ONE
 
     @property
@@ -215,7 +216,9 @@ def split_by_group(axis: IterDomain, factor: Expr, outer: Expr) -> Split:
     return Split(axis, *parts, factor, True, by_group=True)
 
 
-def split_across(axis: IterDomain, factor: Expr, rows: IterDomain, grain: Expr) -> Split:
+def split_across(
+    axis: IterDomain, factor: Expr, rows: tuple[IterDomain, ...], grain: Expr
+) -> Split:
     """Divide what each of the `rows` has, by the factor, from a multiple of the grain in memory."""
     outer = IterDomain(pieces_across(axis.extent, factor, grain), axis.kind)
     inner = IterDomain(factor, axis.kind)
@@ -236,7 +239,7 @@ def merge(outer: IterDomain, inner: IterDomain, band: int = 1) -> Merge:
 def of_axes(transform: Transform, new: Callable[[IterDomain], IterDomain]) -> Transform:
     """The same transform of other axes."""
     axis, outer, inner = map(new, (transform.axis, transform.outer, transform.inner))
-    if isinstance(transform, Split) and transform.rows is not None:
-        rows = new(transform.rows)
+    if isinstance(transform, Split) and transform.rows:
+        rows = tuple(map(new, transform.rows))
         return replace(transform, axis=axis, outer=outer, inner=inner, rows=rows)
     return replace(transform, axis=axis, outer=outer, inner=inner)

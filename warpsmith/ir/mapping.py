@@ -121,20 +121,18 @@ class DomainMap:
         """
         return self._chosen.get(rows)
 
-    def rows_of(self, transform: Transform) -> Group | None:
+    def rows_of(self, transform: Transform) -> tuple[Group, ...]:
         """Of a split by multiples of its factor in memory, what says where a row begins."""
-        if not isinstance(transform, Split) or transform.rows is None:
-            return None
-        return self.group(transform.rows)
+        return tuple(map(self.group, transform.rows)) if isinstance(transform, Split) else ()
 
     def across(self, rows: Group) -> Sequence[Split]:
         """The splits of what rows have by where these begin in memory."""
         if self._across is None:
             self._across = {}
             for transform in self._transforms:
-                counted = self.rows_of(transform)
-                if counted is not None and isinstance(transform, Split):
-                    self._across.setdefault(counted, []).append(transform)
+                if isinstance(transform, Split):
+                    for counted in self.rows_of(transform):
+                        self._across.setdefault(counted, []).append(transform)
         return self._across.get(rows, ())
 
     def _choices(self, fusion: Program) -> Iterator[tuple[Group, tuple[Group, TensorView]]]:
@@ -166,7 +164,7 @@ class DomainMap:
 
     def divides(self, split: Split, facts: integers.Facts) -> bool:
         """Whether a split's factor is known to divide what it splits, from its begin on."""
-        if split.rows is not None:
+        if split.rows:
             return False
         key = split, facts
         found = self._divides.get(key)
@@ -197,7 +195,7 @@ class DomainMap:
         chosen = self.chosen_for(transform)
         if chosen is not None:
             return parts_of(whole, transform.factor, self.extent(chosen[0]))
-        if self.rows_of(transform) is not None:
+        if self.rows_of(transform):
             grain = transform.grain
             room = integers.add(transform.factor, integers.sub(1, grain))
             if self._fits(whole, room):
@@ -317,7 +315,7 @@ class DomainMap:
                         transform.factor,
                         transform.inner_split,
                         transform.by_group,
-                        None if transform.rows is None else self._joined(transform.rows),
+                        tuple(map(self._joined, transform.rows)),
                         transform.grain,
                     )
                 else:

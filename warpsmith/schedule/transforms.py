@@ -102,7 +102,7 @@ def split_by_group(tensor: TensorView, axis: int, factor: int) -> TensorView:
 
 
 def split_across(
-    tensor: TensorView, axis: int, factor: int, rows: int, *, grain: int | None = None
+    tensor: TensorView, axis: int, factor: int, *rows: int, grain: int | None = None
 ) -> TensorView:
     """Divide what rows have of a contiguous tensor in pieces that begin at multiples of a factor in
     memory, or of a `grain` that divides it, wherever rows begin.
@@ -113,13 +113,13 @@ def split_across(
     Args:
         axis: of the elements of a row.
         rows: that of the rows, or any other that counts as many as there are before one, or as many
-            more as fill whole pieces.
+            more as fill whole pieces; or several that do so together, the slowest first.
     """
-    position, place = axis_position(tensor, axis), axis_position(tensor, rows)
+    position, places = axis_position(tensor, axis), [axis_position(tensor, row) for row in rows]
     _check_schedulable(tensor, position)
-    whole, counted = tensor.loop[position], tensor.loop[place]
-    uneven = factor < 1 or factor % (grain or factor)
-    if uneven or place == position or whole.parallel is not ParallelType.serial:
+    whole, counted = tensor.loop[position], [tensor.loop[place] for place in places]
+    uneven = factor < 1 or factor % (grain or factor) or not rows
+    if uneven or position in places or whole.parallel is not ParallelType.serial:
         raise ScheduleError(
             f"{whole!r} of {tensor.name} is split by {factor} where the rows {counted!r} begin",
             code="WS0383",
@@ -128,7 +128,8 @@ def split_across(
         )
     for each in _together(tensor):
         sizes = integers.index(factor), integers.index(grain or factor)
-        made = domains.split_across(each.loop[position], sizes[0], each.loop[place], sizes[1])
+        counts = tuple(each.loop[place] for place in places)
+        made = domains.split_across(each.loop[position], sizes[0], counts, sizes[1])
         each.transforms.append(made)
         each.loop[position : position + 1] = [made.outer, made.inner]
     return tensor
