@@ -23,8 +23,9 @@ from warpsmith.schedulers.outer_groups.shapes import (
     best,
     grid_of,
 )
-from warpsmith.schedulers.parts.heuristic import Parts, predicted_us
+from warpsmith.schedulers.parts.heuristic import predicted_us
 from warpsmith.schedulers.parts.levels import Levels, in_memory
+from warpsmith.schedulers.parts.parts import Parts
 from warpsmith.schedulers.problem import Problem, widest_vector
 from warpsmith.schedulers.reduction.applicability import pattern, reductions
 from warpsmith.schedulers.rows.applicability import stages

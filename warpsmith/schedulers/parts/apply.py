@@ -13,7 +13,7 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_row, merge_all
-from warpsmith.schedulers.parts.heuristic import Parts
+from warpsmith.schedulers.parts.parts import Parts
 from warpsmith.schedulers.parts.shapes import PartsParams
 from warpsmith.schedulers.rows.apply import spread
 from warpsmith.schedulers.rows.recompute import recompute, runs_of

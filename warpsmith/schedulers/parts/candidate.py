@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpsmith.schedulers.kept import InRegisters
 from warpsmith.schedulers.outer_groups.heuristic import faster as images_faster
 from warpsmith.schedulers.parts import apply, heuristic, levels
-from warpsmith.schedulers.parts.heuristic import Parts
+from warpsmith.schedulers.parts.parts import Parts
 from warpsmith.schedulers.parts.shapes import PartsParams
 from warpsmith.schedulers.problem import Problem
 
