@@ -86,6 +86,50 @@ def test_blocks_that_share_a_row_are_right(monkeypatch: pytest.MonkeyPatch, inne
     check_right(problem)
 
 
+def params_of(problem: Problem) -> PartsParams:
+    params = plan(problem).launches[0].params
+    assert isinstance(params, PartsParams)
+    return params
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("make", "size", "dtype"),
+    [
+        (group_norm_bwd, (3, 64, 13), "bfloat16"),
+        (group_norm_bwd, (1, 416, 17), "bfloat16"),
+        (group_norm_bwd, (1, 96, 25), "bfloat16"),
+        (group_norm, (2, 224, 23), "bfloat16"),
+        (group_norm, (1, 64, 19), "float"),
+    ],
+    ids=str,
+)
+def test_vectors_go_across_the_ends_of_odd_planes(
+    make: Make, size: tuple[int, int, int], dtype: str
+) -> None:
+    problem = make(Images(*size, False), dtype)
+    params = params_of(problem)
+    assert params.across
+    assert params.vector * {"bfloat16": 2, "float": 4}[dtype] == 16
+    assert params.block_x >= 8, "threads side by side read whole lines"
+    check_right(problem)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("make", "side", "dtype"),
+    [
+        (group_norm_bwd, 21, "float"),
+        (group_norm_bwd, 10, "bfloat16"),
+        (group_norm, 17, "bfloat16"),
+        (group_norm_bwd, 7, "bfloat16"),
+    ],
+)
+def test_planes_whose_own_accesses_are_as_good(make: Make, side: int, dtype: str) -> None:
+    """Of two inputs, words; and short planes, of which vectors would have ends alone."""
+    assert not params_of(make(Images(64, 96, side, False), dtype)).across
+
+
 def test_sums_of_all_images_are_one_kernel() -> None:
     for inner in (False, True):
         problem = group_norm_bwd(Images(3, 64, 6, inner), "float")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
+from warpsmith.ir.mapping import DomainMap, map_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.propagate import parallelize_like, transform_like
-from warpsmith.schedule.transforms import parallelize, reorder, split
+from warpsmith.schedule.transforms import parallelize, reorder, split, split_across
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import divide_row, merge_all
 from warpsmith.schedulers.parts.parts import Parts
@@ -46,7 +46,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PartsParams) -> No
     domains = DomainMap(fusion)
     parts = Parts(fusion, domains, caches)
     full = {cached.register for cached in parts.full}
-    fusion.divisors |= {(parts.run.extent, params.vector)}
+    if not params.across:
+        fusion.divisors |= {(parts.run.extent, params.vector)}
     fusion.blocks_per_sm = params.blocks_per_sm
     loads_first(fusion, caches, full, reload_weights=params.reload_weights)
     first, *others = parts.sums
@@ -86,9 +87,22 @@ def _divide(
     merge_all(tensor, kept + slower, len(tensor.loop))
     merge_all(tensor, kept, kept + slower)
     merge_all(tensor, 0, kept)
-    split(tensor, 2, params.vector)
+    full = params.full
+    if params.across:
+        length = map_of(fusion).extent_of(tensor.loop[2])
+        fusion.least |= {(length, full * params.block_x * params.vector)} if full else set()
+        split_across(tensor, 2, params.vector, 0, 1)
+        full = 0
+    else:
+        split(tensor, 2, params.vector)
     divide_row(
-        fusion, tensor, 2, params.unroll, params.block_x, exact=params.exact, full=params.full
+        fusion,
+        tensor,
+        2,
+        params.unroll,
+        params.block_x,
+        exact=params.exact,
+        full=full,
     )
     divide_row(
         fusion,

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_grid import heuristic as inner_grid
 from warpsmith.schedulers.multiprocessor import CLUSTERS
 from warpsmith.schedulers.outer_persistent.heuristic import CLUSTER_GAIN, MOST_GUARDED, NARROW_LOSS
 from warpsmith.schedulers.outer_persistent.shapes import AGAIN_REGISTERS, blocks_per_sm
-from warpsmith.schedulers.parts.parts import Parts
+from warpsmith.schedulers.parts.levels import in_memory
+from warpsmith.schedulers.parts.parts import Parts, as_it_lies
 from warpsmith.schedulers.parts.shapes import (
+    ENDS_LOSS,
+    NARROWEST,
     PartsParams,
     Work,
     registers,
@@ -19,7 +23,13 @@ from warpsmith.schedulers.parts.shapes import (
     whole_us,
 )
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows.across import unfit_across
+from warpsmith.schedulers.rows.across import (
+    LEAST_PIECE,
+    unfit_across,
+    unfit_elements,
+    vector_across,
+)
+from warpsmith.schedulers.rows.model import VECTOR_BYTES
 from warpsmith.schedulers.rows.strategy import in_waves_us
 
 WIDE_ACCESS, MOST_PIECE = 8, 200
@@ -34,11 +44,16 @@ An estimate, from the order of loads in machine code."""
 MOST_REGISTERS = 200
 """Registers that a thread may need by the count of `shapes`."""
 
+LEAST_ALONE = 768
+"""Bytes of a part of one input from which on vectors go across its ends. By these, group norms of
+17x17 pixels took 1.05 to 1.23 of their times, of 21x21 to 111x111 0.62 to 1.02 (one H200,
+2026-11-27)."""
 
 LARGEST_LOSS = 1.17
 """Of several inputs, what rows in the largest clusters take more than is predicted, if blocks that
 keep images take that: 1.23 of the predicted times of twelve gradients of group norms, and 1.05 of
-32 (geometric means; one H200, 2026-11-26)."""
+32 (geometric means; one H200, 2026-11-26). Rows of planes in clusters of 16 take 7 to 10 % longer
+than in clusters of 8."""
 
 
 def unsupported_sizes(parts: Parts, problem: Problem, *, grid: bool = False) -> str:
@@ -87,8 +102,12 @@ def predicted_us(parts: Parts, problem: Problem) -> float:
     if best is None:
         return math.inf
     cluster = best[1].cluster
-    slow = LARGEST_LOSS if cluster == CLUSTERS[-1] and len(parts.loads) > 1 else 1.0
-    return slow * whole_us(parts.work(problem, cluster), best[1])
+    return _slower(parts, cluster) * whole_us(parts.work(problem, cluster), best[1])
+
+
+def _slower(parts: Parts, cluster: int) -> float:
+    """Times that rows in clusters of so many blocks take of what is predicted."""
+    return LARGEST_LOSS if cluster == CLUSTERS[-1] and len(parts.loads) > 1 else 1.0
 
 
 def choose(parts: Parts, problem: Problem) -> PartsParams:
@@ -98,6 +117,8 @@ def choose(parts: Parts, problem: Problem) -> PartsParams:
     _, params = best
     names, inputs = parts.run.vectorized(problem, params.vector), len(parts.loads)
     many = inputs > 1 or params.passes * params.unroll > MOST_GUARDED
+    if params.across:
+        names, many = tuple(cached.name for cached in parts.full), True
     return replace(params, vectorized=names, masked=many)
 
 
@@ -119,26 +140,61 @@ def _best(parts: Parts, problem: Problem) -> Found | None:
 
 
 def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:
-    best: Found | None = None
-    vector = parts.run.vector(problem)
-    while vector:
-        found = _of_width(parts, problem, cluster, vector)
-        if found is not None and (best is None or found[0] < best[0]):
-            best = found
-        vector //= 2
-    return best
+    """By vectors that go across the ends of parts, where these can, or by others."""
+    vector, widest = parts.run.vector(problem), vector_across(parts, problem)
+    across = () if _unfit_across(parts, problem) else (widest,)
+    narrower = tuple(vector >> n for n in range(vector.bit_length()))
+    for widths in (across, narrower):
+        ways = (_of_width(parts, problem, cluster, n, across=widths is across) for n in widths)
+        found = [way for way in ways if way is not None]
+        if found:
+            return min(found, key=lambda way: way[0])
+    return None
 
 
-def _of_width(parts: Parts, problem: Problem, cluster: int, vector: int) -> Found | None:
+def _unfit_across(parts: Parts, problem: Problem) -> str:
+    """Why vectors cannot go across the begins and ends of parts; empty where they can: parts of all
+    tensors lie one behind the other.
+    """
+    if parts.parts_inside:
+        return "parts lie side by side"
+    access = parts.run.vector(problem) * max(parts.sizes, default=NARROWEST)
+    if access >= (NARROWEST if len(parts.loads) > 1 else VECTOR_BYTES):
+        return "accesses are wide enough"
+    least = LEAST_PIECE if len(parts.loads) > 1 else LEAST_ALONE
+    if problem.size(parts.run.extent) * min(parts.sizes, default=0) < least:
+        return "parts are short"
+    levels = parts.levels
+    wanted = [parts.domains.group(axis) for axis in parts.axes]
+    level = [(g in levels.parts) + 2 * (g in levels.inside) for g in wanted]
+    if level != sorted(level):
+        return "rows do not lie one behind the other"
+
+    def whole(cached: Cached) -> bool:
+        return in_memory(parts.domains, as_it_lies(cached), frozenset(wanted)) == wanted
+
+    return unfit_elements(parts, problem, whole)
+
+
+def _of_width(
+    parts: Parts,
+    problem: Problem,
+    cluster: int,
+    vector: int,
+    *,
+    across: bool,
+) -> Found | None:
     work, limits = parts.work(problem, cluster), problem.target.family.limits
-    narrow = 1 + NARROW_LOSS * math.log2(parts.run.vector(problem) / vector)
+    narrow = 1 + NARROW_LOSS * math.log2(max(1, parts.run.vector(problem) / vector))
     best: Found | None = None
     ways = [
         (choice.again, late, choice.bytes_per_element(vector), parts.aside / (2 if late else 1))
         for choice in parts.ways
         for late in ((False, True) if parts.aside and not parts.parts_inside else (False,))
     ]
-    for shape in shapes(work, vector, cluster, parts_inside=parts.parts_inside):
+    inside = parts.parts_inside
+    slow = 1.0 if inside else _slower(parts, cluster)
+    for shape in shapes(work, vector, cluster, parts_inside=inside, across=across):
         for rank, (again, late, size, beside) in enumerate(ways):
             more = AGAIN_REGISTERS if again else 0
             needed = registers(work, shape, size, beside, again=more)
@@ -147,7 +203,9 @@ def _of_width(parts: Parts, problem: Problem, cluster: int, vector: int) -> Foun
                 continue
             apart = not shape.exact and shape.unroll > 1 and shape.passes > 1
             ragged = RAGGED if apart else 1.0
-            time = time_us(work, shape, blocks) * narrow * ragged
+            if across:
+                ragged *= 1 + ENDS_LOSS * min(2, shape.unroll) / shape.unroll
+            time = time_us(work, shape, blocks) * narrow * ragged * slow
             covered = shape.cluster * shape.block_z * shape.passes * shape.block_x * shape.unroll
             merit = (time, rank, -vector, covered * vector, -shape.block_x, shape.threads)
             if best is None or merit < best[0]:

@@ -32,8 +32,15 @@ MOST_Z = 64
 MOST_ELEMENTS = 128
 """Elements of a row in one thread: all loops over them are unrolled."""
 
-LEAST_BYTES = 64
-"""That threads side by side read of a part, where it has so many."""
+LEAST_BYTES, LEAST_ACROSS = 64, 128
+"""That threads side by side read of a part, where it has so many; and where accesses begin between
+the multiples of a sector: by 64 bytes forward norms of 13x13 and 17x17 pixels took 1.2 times as
+long as by single elements (one H200, 2026-11-27)."""
+
+ENDS_LOSS = 0.1
+"""Of a time, where each access of a thread asks which of its elements are of the part: of several
+the first and the last do. An estimate: 14x128x45x45 in one access took 1.11 times as long as in
+four."""
 
 MOST_SIDE_BY_SIDE = 32
 """Rows of a block."""
@@ -131,6 +138,7 @@ class PartsParams(Params):
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
         masked: the last pass of each level has a branch of its own, and no other pass a predicate.
+        across: accesses begin at multiples of a vector in memory, wherever parts begin.
     """
 
     parts_inside: bool
@@ -150,6 +158,7 @@ class PartsParams(Params):
     again: bool = False
     vectorized: tuple[str, ...] = ()
     masked: bool = False
+    across: bool = False
 
     @property
     def threads(self) -> int:
@@ -164,13 +173,22 @@ class PartsParams(Params):
         return self if self.masked else replace(self, full=0, full_outer=0)
 
 
-def shapes(work: Work, vector: int, cluster: int, *, parts_inside: bool) -> Iterator[PartsParams]:
+def shapes(
+    work: Work,
+    vector: int,
+    cluster: int,
+    *,
+    parts_inside: bool,
+    across: bool = False,
+) -> Iterator[PartsParams]:
     """Those whose threads cover a row with few to spare."""
     if cluster > 1 and (work.length < LEAST_SHARED or work.outer < cluster):
         return
     outer = -(-work.outer // cluster)
-    vectors = -(-work.inner // vector)
-    least = min(vectors, max(1, LEAST_BYTES // (vector * work.widest)))
+    vectors = -(-(work.inner + across * (vector - 1)) // vector)
+    sure = work.inner // vector if across else vectors
+    beside = LEAST_ACROSS if across else LEAST_BYTES
+    least = min(vectors, max(1, beside // (vector * work.widest)))
     for block_x in _along(vectors, least):
         unroll = -(-vectors // block_x)
         for block_z in _across(outer):
@@ -181,7 +199,7 @@ def shapes(work: Work, vector: int, cluster: int, *, parts_inside: bool) -> Iter
                 fits = warps * 32 <= min(THREADS, MOST_COVERED * threads)
                 if not fits or passes * unroll * vector > MOST_ELEMENTS:
                     continue
-                exact = block_x * unroll == vectors
+                exact = block_x * unroll == vectors and not across
                 yield PartsParams(
                     parts_inside=parts_inside,
                     vector=vector,
@@ -192,9 +210,10 @@ def shapes(work: Work, vector: int, cluster: int, *, parts_inside: bool) -> Iter
                     block_y=block_y,
                     block_z=block_z,
                     exact=exact,
-                    full=0 if exact else full_passes(vectors, block_x, unroll),
+                    full=0 if exact else full_passes(sure, block_x, unroll),
                     exact_outer=cluster * block_z * passes == work.outer,
                     full_outer=full_passes(work.outer, block_z, passes, cluster),
+                    across=across,
                 )
 
 
@@ -299,7 +318,8 @@ def registers(work: Work, shape: PartsParams, size: int, beside: float, *, again
     """
     stay = shape.elements * size / 4 * (SEVERAL_INPUTS if work.inputs > 1 else ONE_INPUT)
     parts = shape.unroll * shape.vector if shape.parts_inside else shape.passes
-    results = 2 * work.sums * (parts if work.apart else shape.vector)
+    lanes = shape.vector if shape.across else work.sums * shape.vector
+    results = 2 * (work.sums * parts if work.apart else lanes)
     shared = CLUSTER_REGISTERS if shape.cluster > 1 else 0
     needed = math.ceil(stay) + results + math.ceil(parts * beside / 4)
     return needed + 2 * shape.vector + shared + again + FIXED_REGISTERS

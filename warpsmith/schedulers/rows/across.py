@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from warpsmith.ir.exprs import Iota
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import is_one_row
@@ -66,14 +68,24 @@ def unfit_across(rows: Rows, problem: Problem) -> str:
     least = LEAST_PIECE if rows.in_pieces else LEAST_BYTES
     if problem.size(rows.run.extent) * min(rows.sizes, default=0) < least:
         return "rows are short"
+    return unfit_elements(rows, problem, lambda c: is_one_row(c, rows.domains, rows.axes))
+
+
+def unfit_elements(rows: Rows, problem: Problem, whole: Callable[[Cached], bool]) -> str:
+    """Why such vectors cannot be of the elements that tensors have; empty where they can.
+
+    Args:
+        whole: says whether a tensor has all rows, as they lie in the others.
+    """
     if max(rows.sizes, default=VECTOR_BYTES) > MOST_BYTES:
         return "elements are too long for that to bring anything"
     if rows.draws or any(isinstance(op, Iota) for op in rows.fusion.operations):
         return "places in rows are computed with, which takes registers that vectors need"
     if any(output.alias_of is not None for output in rows.fusion.outputs):
         return "results take the places of inputs, of which neighbours would read a part"
+    vector = vector_across(rows, problem)
     for cached in rows.full:
-        if not is_one_row(cached, rows.domains, rows.axes):
+        if not whole(cached):
             return f"{cached.name} has other rows"
         if False in cached.memory.contiguity or not problem.aligned(cached.memory, vector):
             return f"{cached.name} is not contiguous, or not aligned to 16 bytes"
