@@ -130,6 +130,42 @@ def test_planes_whose_own_accesses_are_as_good(make: Make, side: int, dtype: str
     assert not params_of(make(Images(64, 96, side, False), dtype)).across
 
 
+@pytest.mark.few(3)
+@pytest.mark.parametrize(
+    ("make", "size", "dtype"),
+    [
+        (group_norm_bwd, (2, 32, 61), "bfloat16"),
+        (group_norm_bwd, (1, 96, 61), "bfloat16"),
+        (group_norm_bwd, (1, 64, 61), "float"),
+        (group_norm_bwd, (1, 32, 60), "float"),
+        (group_norm, (1, 64, 77), "float"),
+    ],
+    ids=str,
+)
+def test_blocks_share_parts_where_a_row_has_few(
+    make: Make, size: tuple[int, int, int], dtype: str
+) -> None:
+    problem = make(Images(*size, False), dtype)
+    params = params_of(problem)
+    assert params.shares_parts
+    assert params.cluster > size[1] // 32, "more blocks than channels of a group"
+    check_right(problem)
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("size", "dtype"),
+    [((15, 96, 127), "bfloat16"), ((5, 224, 134), "bfloat16"), ((9, 32, 153), "float")],
+    ids=str,
+)
+def test_large_planes_are_read_once(size: tuple[int, int, int], dtype: str) -> None:
+    """Of channels that no block keeps, of which a group has fewer than a cluster blocks: seven
+    kernels had them.
+    """
+    problem = group_norm_bwd(Images(*size, False), dtype)
+    assert schedulers(problem) == ["parts", "reduction"]
+
+
 def test_sums_of_all_images_are_one_kernel() -> None:
     for inner in (False, True):
         problem = group_norm_bwd(Images(3, 64, 6, inner), "float")

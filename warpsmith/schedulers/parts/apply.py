@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.fusion import Fusion
@@ -39,8 +40,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PartsParams) -> No
     `[K grid_x, K block_y | S cluster_x, S serial, S unroll, S block_z |
     F serial, F unroll, F block_x, F vector]`
 
-    The cluster's loop is there for rows of several blocks. Each reduction is done within a thread,
-    then across the threads, and blocks, that have what it reduces.
+    The cluster's loop is there for rows of several blocks; where these share each part, it is the
+    first one over F. Each reduction is done within a thread, then across the threads, and blocks,
+    that have what it reduces.
     """
     recompute(fusion, runs_of(fusion, again=params.again))
     domains = DomainMap(fusion)
@@ -54,8 +56,10 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PartsParams) -> No
     levels = (parts.of(parts.levels.kept), parts.outer, parts.inner)
     _divide(fusion, first, domains, levels, params)
     transform_like(first)
-    shared = (ParallelType.cluster_x,) if params.cluster > 1 else ()
-    kinds = (ParallelType.grid_x, ParallelType.block_y, *shared, *SLOWER, *FASTER)
+    shared, sides = (ParallelType.cluster_x,), [SLOWER, FASTER]
+    if params.cluster > 1:
+        sides.insert(1 if params.shares_parts else 0, shared)
+    kinds = (ParallelType.grid_x, ParallelType.block_y, *chain(*sides))
     for position, kind in enumerate(kinds):
         parallelize(first, position, kind)
     parallelize_like(first)
@@ -87,10 +91,12 @@ def _divide(
     merge_all(tensor, kept + slower, len(tensor.loop))
     merge_all(tensor, kept, kept + slower)
     merge_all(tensor, 0, kept)
+    apart, shared = (1, params.cluster) if params.shares_parts else (params.cluster, 1)
     full = params.full
     if params.across:
-        length = map_of(fusion).extent_of(tensor.loop[2])
-        fusion.least |= {(length, full * params.block_x * params.vector)} if full else set()
+        length, passes = map_of(fusion).extent_of(tensor.loop[2]), (shared - 1) * params.unroll
+        least = (passes + full) * params.block_x * params.vector
+        fusion.least |= {(length, least)} if full else set()
         split_across(tensor, 2, params.vector, 0, 1)
         full = 0
     else:
@@ -101,6 +107,7 @@ def _divide(
         2,
         params.unroll,
         params.block_x,
+        cluster=shared,
         exact=params.exact,
         full=full,
     )
@@ -110,7 +117,7 @@ def _divide(
         1,
         params.passes,
         params.block_z,
-        cluster=params.cluster,
+        cluster=apart,
         exact=params.exact_outer,
         full=params.full_outer,
     )

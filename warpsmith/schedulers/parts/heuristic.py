@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_grid import heuristic as inner_grid
@@ -140,12 +141,18 @@ def _best(parts: Parts, problem: Problem) -> Found | None:
 
 
 def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:
-    """By vectors that go across the ends of parts, where these can, or by others."""
+    """By vectors that go across the ends of parts, where these can, or by others; blocks have parts
+    of their own, where those fit.
+    """
     vector, widest = parts.run.vector(problem), vector_across(parts, problem)
     across = () if _unfit_across(parts, problem) else (widest,)
     narrower = tuple(vector >> n for n in range(vector.bit_length()))
-    for widths in (across, narrower):
-        ways = (_of_width(parts, problem, cluster, n, across=widths is across) for n in widths)
+    apart = (False, True) if cluster > 1 and not parts.parts_inside else (False,)
+    for shares, widths in product(apart, (across, narrower)):
+        ways = (
+            _of_width(parts, problem, cluster, width, across=widths is across, shares_parts=shares)
+            for width in widths
+        )
         found = [way for way in ways if way is not None]
         if found:
             return min(found, key=lambda way: way[0])
@@ -183,6 +190,7 @@ def _of_width(
     vector: int,
     *,
     across: bool,
+    shares_parts: bool,
 ) -> Found | None:
     work, limits = parts.work(problem, cluster), problem.target.family.limits
     narrow = 1 + NARROW_LOSS * math.log2(max(1, parts.run.vector(problem) / vector))
@@ -194,7 +202,9 @@ def _of_width(
     ]
     inside = parts.parts_inside
     slow = 1.0 if inside else _slower(parts, cluster)
-    for shape in shapes(work, vector, cluster, parts_inside=inside, across=across):
+    for shape in shapes(
+        work, vector, cluster, parts_inside=inside, across=across, shares_parts=shares_parts
+    ):
         for rank, (again, late, size, beside) in enumerate(ways):
             more = AGAIN_REGISTERS if again else 0
             needed = registers(work, shape, size, beside, again=more)

@@ -139,6 +139,7 @@ class PartsParams(Params):
         vectorized: names of the global tensors accessed in vectors.
         masked: the last pass of each level has a branch of its own, and no other pass a predicate.
         across: accesses begin at multiples of a vector in memory, wherever parts begin.
+        shares_parts: blocks that share a row have some of each part, in place of some parts.
     """
 
     parts_inside: bool
@@ -159,6 +160,7 @@ class PartsParams(Params):
     vectorized: tuple[str, ...] = ()
     masked: bool = False
     across: bool = False
+    shares_parts: bool = False
 
     @property
     def threads(self) -> int:
@@ -180,13 +182,15 @@ def shapes(
     *,
     parts_inside: bool,
     across: bool = False,
+    shares_parts: bool = False,
 ) -> Iterator[PartsParams]:
     """Those whose threads cover a row with few to spare."""
-    if cluster > 1 and (work.length < LEAST_SHARED or work.outer < cluster):
+    apart, shared = (1, cluster) if shares_parts else (cluster, 1)
+    if cluster > 1 and (work.length < LEAST_SHARED or work.outer < apart):
         return
-    outer = -(-work.outer // cluster)
-    vectors = -(-(work.inner + across * (vector - 1)) // vector)
-    sure = work.inner // vector if across else vectors
+    outer = -(-work.outer // apart)
+    whole = -(-(work.inner + across * (vector - 1)) // vector)
+    vectors, sure = -(-whole // shared), work.inner // vector if across else whole
     beside = LEAST_ACROSS if across else LEAST_BYTES
     least = min(vectors, max(1, beside // (vector * work.widest)))
     for block_x in _along(vectors, least):
@@ -199,7 +203,7 @@ def shapes(
                 fits = warps * 32 <= min(THREADS, MOST_COVERED * threads)
                 if not fits or passes * unroll * vector > MOST_ELEMENTS:
                     continue
-                exact = block_x * unroll == vectors and not across
+                exact = shared * block_x * unroll == whole and not across
                 yield PartsParams(
                     parts_inside=parts_inside,
                     vector=vector,
@@ -210,10 +214,11 @@ def shapes(
                     block_y=block_y,
                     block_z=block_z,
                     exact=exact,
-                    full=0 if exact else full_passes(sure, block_x, unroll),
-                    exact_outer=cluster * block_z * passes == work.outer,
-                    full_outer=full_passes(work.outer, block_z, passes, cluster),
+                    full=0 if exact else full_passes(sure, block_x, unroll, shared),
+                    exact_outer=apart * block_z * passes == work.outer,
+                    full_outer=full_passes(work.outer, block_z, passes, apart),
                     across=across,
+                    shares_parts=shares_parts,
                 )
 
 
