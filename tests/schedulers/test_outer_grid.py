@@ -6,6 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.batch_norm import batch_norm_bwd
+from bench.images import Images
+from bench.row_shapes import plan
 from tests.schedulers.test_inner_persistent import inputs_of, layer_norm_backward, softmax_backward
 from tests.schedulers.test_outer_persistent import of_columns
 from tests.support import simulating
@@ -15,12 +18,13 @@ from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import CopyVector, PrefetchVector
+from warpsmith.kernel.nodes import CopyVector, Let, PrefetchVector
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.passes import keep_turns
-from warpsmith.schedulers.kept import AT_ONCE
+from warpsmith.schedulers.kept import AT_ONCE, BEHIND
 from warpsmith.schedulers.outer_grid.applicability import refusal
 from warpsmith.schedulers.outer_grid.shapes import (
     OuterGridParams,
@@ -91,7 +95,7 @@ def check(
         candidate.scheduled(replace(params, rounds=at_once > 0)),
         p.fusion,
         arrays,
-        launch_values={SPLITS: splits} | ({AT_ONCE: at_once} if at_once else {}),
+        launch_values={SPLITS: splits} | ({AT_ONCE: at_once, BEHIND: 300} if at_once else {}),
         terms=int(np.prod(shapes_[0])),
     )
 
@@ -112,6 +116,21 @@ def test_blocks_go_round_columns(columns: int, at_once: int, kept: int) -> None:
     kernel = check(batch_norm(), ((3, 70, columns), (columns,)), 3, kept, at_once)
     assert kernel.launch.together
     assert kernel.launch.grid[0] == Symbol(AT_ONCE, low=1)
+    begun, late, *_ = (each for each in kernel.body if not isinstance(each, Let))
+    assert isinstance(begun, StartClock)
+    assert isinstance(late, AwaitClock)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_half_of_the_groups_begin_as_the_others_meet() -> None:
+    """By the time in which these load, at the rate that a copy has."""
+    images = Images(74, 768, 17, True)
+    (launch,) = plan(batch_norm_bwd(images, "bfloat16")).launches
+    values = dict(launch.values)
+    assert isinstance(launch.params, OuterGridParams)
+    columns = -(-values[AT_ONCE] // 2) * launch.params.block_x * launch.params.vector
+    loaded = 2 * 2 * images.count * columns
+    assert values[BEHIND] == pytest.approx(1e9 * loaded / 4.28e12, rel=0.01)
 
 
 def test_rounds_of_two_inputs() -> None:

@@ -38,6 +38,7 @@ class Fusion(Program):
             the last one; None where they load it again.
         at_once: how many blocks the launch has along x where these go round what the loops that are
             bound to it walk, and meet in each round; None where each has one iteration.
+        behind: nanoseconds by which every other one along x begins later then.
         registers: of the roles, where tensors name any.
         groups_along: the one axis of the block along which groups of warps may take turns; None
             allows any.
@@ -60,6 +61,7 @@ class Fusion(Program):
         self.last_first = False
         self.kept_turns: int | None = None
         self.at_once: Symbol | None = None
+        self.behind: Symbol | None = None
         self.registers: Registers = "auto"
         self.groups_along: ParallelType | None = None
         self.mapped: tuple[object, Any] | None = None
@@ -119,7 +121,8 @@ class Fusion(Program):
         clone.divisors, clone.limits, clone.least = self.divisors, self.limits, self.least
         clone.blocks_per_sm = self.blocks_per_sm
         clone.follows, clone.last_first = self.follows, self.last_first
-        clone.kept_turns, clone.at_once = self.kept_turns, self.at_once
+        clone.kept_turns = self.kept_turns
+        clone.at_once, clone.behind = self.at_once, self.behind
         clone.registers, clone.groups_along = self.registers, self.groups_along
         clone.launch_symbols = list(self.launch_symbols)
         return clone

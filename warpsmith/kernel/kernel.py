@@ -104,6 +104,7 @@ class Kernel:
             None where they keep none.
         at_once: blocks along x, which go round what the grid has there, until `go_round`; None
             where these are all.
+        behind: nanoseconds by which every other one of them begins later.
         early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
         settled: parameters that no kernel of the call writes, which it reads before that.
     """
@@ -130,6 +131,7 @@ class Kernel:
     budgets: Budgets | None = None
     kept_turns: int | None = None
     at_once: Symbol | None = None
+    behind: Symbol | None = None
     early: bool = False
     settled: tuple[str, ...] = ()
     layout: SharedLayout | None = None

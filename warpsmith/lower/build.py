@@ -83,6 +83,7 @@ def build(
         pipelines=tuple(made.pipelines.values()),
         kept_turns=fusion.kept_turns,
         at_once=fusion.at_once,
+        behind=fusion.behind,
         budgets=budgets_of(fusion.registers) if roles.names else None,
     )
 

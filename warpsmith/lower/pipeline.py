@@ -147,7 +147,11 @@ PASSES = (
     _always(
         keep_turns, "once blocks meet as often as they have to, and before shared memory is ordered"
     ),
-    _always(go_round, "once turns are kept, which it puts into a loop, for the same reason"),
+    _always(
+        go_round,
+        "once turns are kept, which it puts into a loop, for the same reason",
+        makes=(StartClock, AwaitClock),
+    ),
     _always(
         pack_operands,
         "before the order of accesses, to which the words belong",

@@ -13,6 +13,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.outer_persistent.shapes import COPY_SHARE
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
@@ -27,6 +28,9 @@ P = TypeVar("P", bound=Params)
 
 AT_ONCE = "at_once"
 """The name of the number of groups of blocks that run at once, where these go round others."""
+
+BEHIND = "behind"
+"""The name of the nanoseconds by which every other one of these begins later."""
 
 STATE_BYTES = 4
 """Of a number that moments have beside a sum, or that is reduced of a channel."""
@@ -171,6 +175,10 @@ class Met(Rows):
         """Groups of blocks of the grid that run at once, and blocks of each, which meet."""
         raise NotImplementedError
 
+    def loaded_by(self, params: Any, problem: Problem) -> int:
+        """Bytes that one such group loads."""
+        raise NotImplementedError
+
     def vectorized(self, params: Any, problem: Problem) -> tuple[str, ...]:
         """Names of the global tensors accessed in vectors."""
         return self.run.vectorized(problem, params.vector)
@@ -202,7 +210,12 @@ class WithTheGrid(Kept[M]):
         if params.meets_in_cluster:
             return {}
         at_once, splits = self.rows.at_once(params, problem)
-        return {SPLITS: splits} | ({AT_ONCE: at_once} if params.rounds else {})
+        if not params.rounds:
+            return {SPLITS: splits}
+        bytes_ahead = -(-at_once // 2) * self.rows.loaded_by(params, problem)
+        rate = COPY_SHARE * problem.target.rates.memory
+        behind = round(1e3 * bytes_ahead / rate)
+        return {SPLITS: splits, AT_ONCE: at_once, BEHIND: behind}
 
     def no_ring(self, problem: object) -> str:
         return "what a block has loaded it keeps"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from warpsmith.ir import integers
 from warpsmith.ir.domains import GRID_TYPES
 from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Let, PrefetchVector, Statement
 from warpsmith.kernel.reductions import Reduce, Sharing
@@ -19,12 +20,16 @@ def go_round(kernel: Kernel) -> Kernel:
     at once, so where there is more along x than that, they take one after the other
     (`Kernel.at_once`). Each group has words of its own to meet at, whichever blocks have it.
 
+    Every other place begins later, by about the time in which the others load (`Kernel.behind`):
+    as some blocks load, others meet and store, and the memory has work all the time.
+
     Before, `groups` blocks along x::
 
         load x[blockIdx.x], reduce over y; store y[blockIdx.x]
 
     After, `at_once` of them::
 
+        wait (blockIdx.x % 2) * behind ns
         for round < ceil((groups - blockIdx.x) / at_once):
             group = blockIdx.x + round * at_once
             load x[group], reduce over y, at the words of the group; store y[group]
@@ -52,7 +57,11 @@ def go_round(kernel: Kernel) -> Kernel:
             turn.append(each)
     loop = For(number, rounds, tuple(turn), unroll=False)
     launch = replace(kernel.launch, grid=(kernel.at_once, *kernel.launch.grid[1:]))
-    return replace(kernel, body=(loop,), launch=launch, at_once=None)
+    wait: tuple[Statement, ...] = ()
+    if kernel.behind is not None:
+        late = integers.mul(integers.mod(place, 2), kernel.behind)
+        wait = StartClock(), AwaitClock(late, 1)
+    return replace(kernel, body=(*wait, loop), launch=launch, at_once=None, behind=None)
 
 
 def _first_turn(body: tuple[Statement, ...], group: Symbol, other: Expr) -> Iterator[Statement]:

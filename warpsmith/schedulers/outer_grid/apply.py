@@ -16,7 +16,7 @@ from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize
 from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import order_loops
-from warpsmith.schedulers.kept import AT_ONCE, TurnsParams
+from warpsmith.schedulers.kept import AT_ONCE, BEHIND, TurnsParams
 from warpsmith.schedulers.outer_grid.shapes import OuterGridParams
 from warpsmith.schedulers.outer_persistent.heuristic import Columns
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
@@ -83,7 +83,8 @@ def in_turns(
     fusion.kept_turns = params.kept
     if params.rounds:
         fusion.at_once = Symbol(AT_ONCE, low=1)
-        fusion.launch_symbols.append(fusion.at_once)
+        fusion.behind = Symbol(BEHIND, low=0)
+        fusion.launch_symbols += [fusion.at_once, fusion.behind]
     reduced = [tensor for tensor in reductions(fusion) if tensor not in aside]
     partials = [divide(t, order_loops(t, domains, order)) for t in reduced]
     reference = partials[0]

@@ -36,3 +36,7 @@ class Shared(Met, Columns):
     def at_once(self, params: OuterGridParams, problem: Problem) -> tuple[int, int]:
         grid = grid_of(self.shared_work(problem), params, problem.target)
         return grid.groups, grid.splits
+
+    def loaded_by(self, params: OuterGridParams, problem: Problem) -> int:
+        work = self.shared_work(problem)
+        return work.length * params.block_x * params.vector * work.loaded

@@ -107,6 +107,10 @@ class Groups(Met):
         grid = grid_of(self.images(problem), params, problem.target)
         return grid.images, grid.splits
 
+    def loaded_by(self, params: OuterGroupsParams, problem: Problem) -> int:
+        work = self.images(problem)
+        return work.area * work.channels * work.loaded
+
 
 def channels_first(fusion: Fusion, caches: tuple[Cached, ...]) -> None:
     """Have what reduces whole groups reduce channels before, in place."""
