@@ -13,9 +13,9 @@ from warpsmith.knobs import current
 from warpsmith.runtime.cache import cubin_cache
 from warpsmith.runtime.driver import check, device_properties, in_context, initialized
 from warpsmith.runtime.source import Source
+from warpsmith.targets.empty_kernel import ENTRY, TEXT, kept
 
 _THREADS = 128
-_PROBE = 'extern "C" __global__ void cluster_probe() {}\n'
 
 
 @cache
@@ -28,13 +28,11 @@ def clusters_at_once(
     up; 0 for sizes that the device does not run. Raises DeviceError where there is no such device.
     """
     driver, properties = initialized(), device_properties(ordinal)
-    probe = Source(text=_PROBE, entry="cluster_probe", arch=arch)
-    knobs = current()
-    binary = cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile(probe)
+    probe = Source(text=TEXT, entry=ENTRY, arch=arch)
     room = properties.shared_bytes_per_block_optin
     kinds = driver.CUfunction_attribute
     with in_context(ordinal):
-        module = check(driver.cuModuleLoadData(binary.cubin))
+        module = _loaded(driver, probe)
         try:
             function = check(driver.cuModuleGetFunction(module, probe.entry.encode()))
             for kind, value in (
@@ -48,6 +46,18 @@ def clusters_at_once(
             )
         finally:
             check(driver.cuModuleUnload(module))
+
+
+def _loaded(driver: Any, probe: Source) -> Any:
+    """The module of the probe: as it is kept, or compiled where the driver does not take that."""
+    cubin = kept(probe.arch)
+    if cubin is not None:
+        status, module = driver.cuModuleLoadData(cubin)
+        if status == 0:
+            return module
+    knobs = current()
+    binary = cubin_cache(knobs.cache_dir, knobs.cache_mib).get_or_compile(probe)
+    return check(driver.cuModuleLoadData(binary.cubin))
 
 
 def _at_once(driver: Any, function: Any, blocks: int, sm_count: int, room: int) -> int:
