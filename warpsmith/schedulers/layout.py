@@ -7,12 +7,12 @@ that lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LINE_BYTES, line_spare
-from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.domains import IterDomain, Split, Transform
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached
@@ -22,13 +22,19 @@ from warpsmith.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class InnerRun:
-    """The dimensions `axes[start:]` of a domain, and the copies that walk them contiguously."""
+    """The dimensions `axes[start:]` of a domain, and the copies that walk them contiguously.
+
+    Attributes:
+        beside: copies that walk a part of the fastest dimension so, which was merged of several,
+            with the extent of that part.
+    """
 
     axes: tuple[IterDomain, ...]
     start: int
     walkers: tuple[Cached, ...]
     extent: Expr
     last: Expr
+    beside: tuple[tuple[Cached, Expr], ...] = ()
 
     def last_only(self) -> InnerRun:
         """The run cut down to the fastest dimension."""
@@ -48,9 +54,10 @@ class InnerRun:
         """Names of the global tensors that can be accessed in vectors of this width."""
         if width == 1:
             return ()
+        parts = (cached for cached, part in self.beside if problem.size(part) % width == 0)
         return tuple(
             cached.name
-            for cached in self.walkers
+            for cached in (*self.walkers, *parts)
             if problem.aligned(cached.memory, width) and _steps_whole(cached, problem, width)
         )
 
@@ -87,6 +94,33 @@ def find_inner_run(
     extents = [domains.extent_of(axis) for axis in axes]
     chosen = tuple(caches[index] for index in walkers)
     return InnerRun(tuple(axes), start, chosen, integers.mul(*extents[start:]), extents[-1])
+
+
+def beside_run(
+    domains: DomainMap, run: InnerRun, caches: Iterable[Cached]
+) -> tuple[tuple[Cached, Expr], ...]:
+    """`InnerRun.beside` of a run, among these copies."""
+    parts = set(fastest_parts(domains, domains.group(run.axes[-1]))) if run.axes else set()
+    found = ((cached, fastest(domains, cached)) for cached in caches)
+    return tuple((cached, domains.extent(part)) for cached, part in found if part in parts)
+
+
+def fastest_parts(domains: DomainMap, group: Group) -> Iterator[Group]:
+    """What a dimension's vectors walk, too: the fastest of what it was merged of, or is split
+    into, that one's fastest, and so on.
+    """
+    while True:
+        made = [t for t in domains.touching(group) if _divides(domains, t, group)]
+        if not made:
+            return
+        group = domains.group(made[0].inner)
+        yield group
+
+
+def _divides(domains: DomainMap, transform: Transform, group: Group) -> bool:
+    """Whether it has the group's dimension on the side of one, and in the order of its parts."""
+    one = isinstance(transform, Split) or transform.band == 1
+    return one and domains.group(transform.axis) == group
 
 
 def _positions(domains: DomainMap, axes: Sequence[IterDomain], cached: Cached) -> list[int | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from warpsmith.ir import integers
@@ -27,14 +27,14 @@ def reads(fusion: Program) -> Iterator[Read]:
 
 
 def accesses_of(
-    fusion: Program, domains: DomainMap, run: InnerRun, problem: Problem, *, elsewhere: bool
+    fusion: Program, domains: DomainMap, run: InnerRun, problem: Problem
 ) -> tuple[int, tuple[int, ...]]:
     """Elements of an access along a run, and the bytes of an element of each input that walks it:
-    where none does, and if `elsewhere`, those that are read at computed places.
+    where none does, those that are read at computed places.
     """
     width = run.vector(problem)
     sizes = tuple(cached.memory.dtype.size for cached in run.walkers if cached.load)
-    if sizes or not elsewhere or not run.axes:
+    if sizes or not run.axes:
         return width, sizes
     group = domains.group(run.axes[-1])
     inner = [(read, read.output.root[-1]) for read in reads(fusion) if read.output.root]
@@ -79,12 +79,36 @@ def _walks(read: Read, problem: Problem, width: int) -> bool:
         bounds = [bound for bound in integers.conjuncts(known(part.inside)) if _has(bound, along)]
         if not (
             problem.aligned(part.source, width)
-            and _is_adjacent(place, along)
-            and _step(known(place), along, width) == 1
+            and _is_adjacent(_in_quotients(place, along, width, known), along)
+            and _step(_in_quotients(known(place), along, width, known), along, width) == 1
             and all(_is_uniform(bound, along, width) for bound in bounds)
         ):
             return False
     return True
+
+
+def _in_quotients(expr: Expr, along: int, width: int, known: Callable[[Expr], Expr]) -> Expr:
+    """The expression with a symbol for each quotient that all lanes of a vector have: of what goes
+    on by 1 from a multiple of the width, by another one; and rests without their `mod`.
+    """
+
+    def is_shared(node: Expr) -> bool:
+        if not (isinstance(node, Apply) and node.op in ("floordiv", "mod") and _has(node, along)):
+            return False
+        value, divisor = map(known, node.args)
+        whole = isinstance(divisor, Const) and int(divisor.value) % width == 0
+        return whole and _step(value, along, width) == 1
+
+    changed: dict[Expr, Expr] = {}
+    for node in filter(is_shared, expr.walk()):
+        assert isinstance(node, Apply)
+        value, divisor = node.args
+        quotient = changed.setdefault(
+            Apply("floordiv", node.args, node.dtype), Symbol(f"quotient{len(changed)}")
+        )
+        if node.op == "mod":
+            changed[node] = integers.sub(value, integers.mul(divisor, quotient))
+    return substitute(expr, changed) if changed else expr
 
 
 def _number(problem: Problem, expr: Expr) -> Expr:

@@ -135,9 +135,15 @@ class _Builder:
         if others or self._kinds.get(view) is not Kind.free or name_of(view.target) != "view":
             return None
         inside = [user in own for user in view.users]
-        rest = (self._kinds.get(user) for user in view.users if user not in own)
-        left = all(kind in (Kind.left, None) for kind in rest)  # None: the graph's output
+        left = all(user in own or self._is_for_torch(user) for user in view.users)
         return view if any(inside) and not all(inside) and left else None
+
+    def _is_for_torch(self, node: Node) -> bool:
+        """Whether torch runs it, or it is the graph's output, or leads to such through views."""
+        kind = self._kinds.get(node)
+        if kind is Kind.free:
+            return all(map(self._is_for_torch, node.users))
+        return kind in (Kind.left, None)
 
     def _is_part(self, node: Node) -> bool:
         return node.target is operator.getitem and self._kinds[node] is Kind.taken

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.bounds import lower_bound
+from warpsmith.ir.bounds import lower_bound, upper_bound
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.polynomials import Polynomial, expression, polynomial
 from warpsmith.ir.scalar import Apply, Expr, Symbol
@@ -23,6 +23,7 @@ def split_full_passes(kernel: Kernel) -> Kernel:
 
     A predicate costs a branch around each step of a reduction, and with it the overlap of one
     step's latency with the next. Nearly all passes need none: only the last ones run past the end.
+    Predicates of which one holds where another does not stay where they are.
 
     Before::
 
@@ -62,6 +63,7 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
     )
     bound = made_in(inside)
     rooms = {c: room for c in conditions if (room := room_of(c, loop, bound)) is not None}
+    rooms = {c: room for c, room in rooms.items() if not any(_excludes(c, o) for o in rooms)}
     if any(isinstance(s, BY_WARP) for s in inside):  # all threads of a warp, or none
         rooms = {c: room for c, room in rooms.items() if not any(map(_differs, room))}
     if not rooms:
@@ -91,6 +93,16 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
             unroll=False,
         ),
     ]
+
+
+def _excludes(condition: Expr, other: Expr) -> bool:
+    """Whether `a < b` and another never hold together, such as of parts that stand side by side:
+    no pass is inside both.
+    """
+    assert isinstance(condition, Apply)
+    assert isinstance(other, Apply)
+    (a, b), (c, d) = condition.args, other.args
+    return upper_bound(integers.sub(integers.add(b, d), integers.add(a, c))) <= 1
 
 
 def _is_apart(statement: Statement) -> bool:

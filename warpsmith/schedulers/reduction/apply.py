@@ -21,6 +21,7 @@ from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.ahead import run_ahead, through_tiles
 from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import merge_all, order_loops
+from warpsmith.schedulers.reads import reads
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import only_after, walks_reduced
 from warpsmith.schedulers.reduction.params import ReductionParams
@@ -83,7 +84,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     shape = shape_of(fusion, domains, caches)
     order = {domains.group(axis): place for place, axis in enumerate(shape.axes)}
     run = len(shape.run.axes) - shape.run.start
-    fusion.divisors |= {(shape.run.extent, params.vector)}
+    parts = {part for cached, part in shape.run.beside if cached.name in params.vectorized}
+    fusion.divisors |= {(extent, params.vector) for extent in (shape.run.extent, *parts)}
     count = Symbol(SPLITS, low=1)
     if params.splits:
         fusion.launch_symbols.append(count)
@@ -265,14 +267,15 @@ def _spread(
     vectorize(caches, params.vectorized)
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
     loads = [c.register for c in caches if c.load and c.register not in after]
+    found = [read.output for read in reads(fusion) if read.output not in after]
     inline_most(fusion, fusion.computed)
     if any(takes_moments(t.definition) for t in partials):
         keep_vectors_apart(reference, [t for t in others if t not in after])
     if tiles or not loads:
         return
     walks = walks_reduced(fusion, map_of(fusion))
-    for register in loads:
-        register.streaming = register in walks
+    for register in (*loads, *found):
+        register.streaming = register in walks and register in loads
         position = serial + 1 if register in walks else serial
         inline_at(reference, position, best_effort=True, selected_tensors=(register,))
 

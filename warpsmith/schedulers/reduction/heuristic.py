@@ -7,6 +7,7 @@ own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from warpsmith.ir.exprs import takes_moments
@@ -16,7 +17,7 @@ from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reads import accesses_of
+from warpsmith.schedulers.reads import accesses_of, reads
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import walks_reduced
 from warpsmith.schedulers.reduction.leveled import (
@@ -75,8 +76,9 @@ SHARED_THREADS, SHARED_ROWS_PER_SM = 128, 8
 again for each of them; and rows for each multiprocessor from which on they are. 32000x4096: 64.5 µs
 in place of 92.2 (one H200, 2026-11-26)."""
 
-MOST_ACCESSES = 8
-"""Of a thread along a column, of all inputs, that are under way together."""
+MOST_ACCESSES, MOST_LOADS = 8, 16
+"""Of a thread along a column, of all inputs, that are under way together; and that it has registers
+for, where those of parts of the columns are not."""
 
 
 def choose(
@@ -105,9 +107,9 @@ def choose(
             vectorized=shape.run.vectorized(problem, short.vector),
             exact=True,
         )
-    vector, sizes = accesses_of(fusion, domains, shape.run, problem, elsewhere=shape.inner)
     welford = any(map(takes_moments, fusion.operations))
     if shape.inner:
+        vector, sizes = accesses_of(fusion, domains, shape.run, problem)
         vectors = -(-problem.size(shape.reduced) // vector)
         block_x, block_y, unroll, rows_per_thread = _inner_block(vectors, welford)
         # Each input of the domain has its own accesses in flight: together as many as one would.
@@ -120,7 +122,7 @@ def choose(
             block_x = min(SHARED_THREADS, max(32, power_of_two_above(vectors) // 2))
             block_y, unroll, rows_per_thread = SHARED_THREADS // block_x, 2, 2
     else:
-        block_x, block_y, unroll = _outer_block(fusion, domains, shape, vector, problem)
+        vector, (block_x, block_y, unroll) = _columns(fusion, domains, shape, problem)
         rows_per_thread, whole = 1, False
     params = ReductionParams(
         inner=shape.inner,
@@ -267,22 +269,37 @@ def _share_loads(domains: DomainMap, shape: Shape, problem: Problem) -> bool:
     return bool(own and same) and problem.size(shape.kept) >= enough
 
 
-def _outer_block(
-    fusion: Program, domains: DomainMap, shape: Shape, vector: int, problem: Problem
-) -> tuple[int, int, int]:
-    """(block_x, block_y, unroll) for columns, of which inputs that lack what is reduced are loaded
+def _columns(
+    fusion: Program, domains: DomainMap, shape: Shape, problem: Problem
+) -> tuple[int, tuple[int, int, int]]:
+    """Elements of an access of columns, and (block_x, block_y, unroll) for them.
+
+    Accesses are of inputs that have all rows, and of what is read at computed places for all; of a
+    part of the columns alone they count as much as that is of them. What lacks the rows is loaded
     once for all.
     """
-    vectors, rows = max(1, -(-problem.size(shape.kept) // vector)), problem.size(shape.reduced)
-    walks = walks_reduced(fusion, domains)
-    loads = [c for c in shape.run.walkers if c.load and c.register in walks]
-    sizes = [vector * cached.memory.dtype.size for cached in loads]
-    most = max(1, MOST_ACCESSES // max(1, len(sizes)))
+    walks, run = walks_reduced(fusion, domains), shape.run
+    whole = tuple(c for c in run.walkers if c.register in walks)
+    vector = min(run.vector(problem), replace(run, walkers=whole or run.walkers).vector(problem))
+    columns, rows = problem.size(shape.kept), problem.size(shape.reduced)
+    beside = (c for c, _ in run.beside if c.register in walks)
+    sources = [c.memory for c in (*whole, *beside) if c.load]
+    for read in reads(fusion):
+        if read.output in walks:
+            sources.append(max((part.source for part in read.parts), key=lambda t: t.dtype.size))
+    elements = max(1, rows * columns)
+    parts = [min(1.0, problem.bytes_of(t) / t.dtype.size / elements) for t in sources]
+    most = MOST_ACCESSES // max(1, math.ceil(sum(parts)))
+    if most * len(sources) > MOST_LOADS:
+        most = power_of_two_above(MOST_LOADS // len(sources) + 1) // 2
+    most, vectors = max(1, most), max(1, -(-columns // vector))
     if rows <= FEW_ROWS:
-        return min(256, power_of_two_above(vectors)), 1, max(1, most // 2)
+        return vector, (min(256, power_of_two_above(vectors)), 1, max(1, most // 2))
+    sizes = [vector * source.dtype.size for source in sources]
+    loads = round(sum(size * part for size, part in zip(sizes, parts, strict=True)))
     access = max(sizes, default=vector)
-    tall = Tall(rows=rows, vectors=vectors, access=access, loads=sum(sizes) or access, unroll=most)
-    return *tall_block(tall, problem.target), most
+    tall = Tall(rows=rows, vectors=vectors, access=access, loads=loads or access, unroll=most)
+    return vector, (*tall_block(tall, problem.target), most)
 
 
 def _least_passes(shape: Shape, params: ReductionParams) -> int:

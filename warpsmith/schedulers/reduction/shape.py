@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import DomainMap
@@ -9,7 +11,7 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.layout import InnerRun, find_inner_run
+from warpsmith.schedulers.layout import InnerRun, beside_run, find_inner_run
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.values import dataclass
 
@@ -43,9 +45,9 @@ def shape_of(fusion: Program, domains: DomainMap, caches: tuple[Cached, ...]) ->
         alike -= 1
     run = find_inner_run(domains, axes[alike:], before)
     if not inner:
-        results = [c for c in caches if c.register in after]
-        run = find_inner_run(domains, axes[alike:], [*before, *results])
-    return Shape(axes, run, inner)
+        before += [c for c in caches if c.register in after]
+        run = find_inner_run(domains, axes[alike:], before)
+    return Shape(axes, replace(run, beside=beside_run(domains, run, before)), inner)
 
 
 def memory_ordered(

@@ -25,9 +25,11 @@ WIDE_BYTES = 16
 FEW, MANY = 256, 512
 """Threads of a block: where it has little to load, or is not alone, and otherwise."""
 
+ON_THE_WAY = 32768
+"""Bytes that a multiprocessor asks for at a time where it has all that it can get of the memory."""
+
 MANY_PASSES = 2
-"""Of a block of many threads, behind which they are worth their sums: a thread asks for 128 bytes
-at a time, and a multiprocessor that has 32 KB on its way waits for them. An estimate."""
+"""Of a block of many threads, behind which they are worth their sums. An estimate."""
 
 TALLEST = 64
 """Threads one below the other, where columns are not shared."""
@@ -74,8 +76,12 @@ def tall_block(tall: Tall, target: Target) -> tuple[int, int]:
     if shared > 1:
         threads = MANY if bytes_each > MANY_PASSES * pass_bytes else FEW
         return lanes, _height(lanes, threads)
-    threads = FEW if groups > target.sm_count else min(MANY, TALLEST * lanes)
-    return lanes, _height(lanes, threads)
+    return lanes, _height(lanes, _threads_alone(lanes, groups, target))
+
+
+def _threads_alone(lanes: int, groups: int, target: Target) -> int:
+    """Threads of blocks that share no columns."""
+    return FEW if groups > target.sm_count else min(MANY, TALLEST * lanes)
 
 
 def _merit(tall: Tall, lanes: int, target: Target) -> tuple[float, int]:
@@ -84,6 +90,9 @@ def _merit(tall: Tall, lanes: int, target: Target) -> tuple[float, int]:
     shared = max(1, target.sm_count // groups)
     turns = -(-groups * shared // target.sm_count)
     busy = min(1.0, MOST_OF_ONE * groups * shared / (turns * target.sm_count))
+    if shared == 1 and groups <= target.sm_count:
+        asked = _threads_alone(lanes, groups, target) * tall.unroll * tall.loads
+        busy *= min(1.0, asked / ON_THE_WAY)
     piece = PIECES[0][0] if groups == 1 else lanes * tall.access
     share = next(share for least, share in PIECES if piece >= least)
     more = 1.0 if tall.vectors % lanes == 0 else GUARDED * lanes * groups / tall.vectors
