@@ -2,11 +2,14 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.support.launching import check_scheduled, random_inputs
 from tests.support.lowering import lowered
 from tests.support.program import Program
+from warpsmith import FusionDefinition, ops
+from warpsmith.engine.lowered import lower_call
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -86,3 +89,17 @@ def test_a_loop_with_a_barrier_stays() -> None:
     (loop,) = rolled(kernel)
     met = replace(loop, body=(*loop.body, Synchronize()))
     assert split_full_passes(replace(kernel, body=(met,))).body == (met,)
+
+
+def test_predicates_of_parts_side_by_side_stay_in_both_loops() -> None:
+    """No pass is inside both: without that, all passes would be among the last ones."""
+    with FusionDefinition() as fd:
+        x, y = (fd.define_tensor([64, 32], True) for _ in "xy")
+        fd.add_output(ops.sum(ops.cat([x, y], 1), [0]))
+    left, right = (np.random.default_rng(k).random((64, 32), np.float32) for k in range(2))
+    text = str(lower_call(fd.fusion, [left, right]).compile().asm["cuda"])
+    full = text.partition("i0 < full0")[2].partition("i0r")[0]
+    assert full.count("if (") == 2  # a part each
+    assert "int full0 = x0 < x1 ? x0 : x1;" in text  # no factor is 0 or 1
+    wanted = np.concatenate([left, right], 1).sum(0)
+    np.testing.assert_allclose(fd.execute([left, right])[0], wanted, rtol=1e-5)

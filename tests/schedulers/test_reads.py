@@ -9,6 +9,7 @@ import torch
 
 from tests.support.lowering import lowered
 from warpsmith import fuse, ops
+from warpsmith.engine.lowered import lower_call
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.domains import ParallelType
@@ -205,3 +206,51 @@ def test_rows_that_are_padded_to_whole_vectors_are_stored_by_vectors() -> None:
         assert ("ws_store(T" in compiled.asm["cuda"]) is (columns == 31)
         wanted = torch_rms(F.pad(torch.from_numpy(x), [0, 1]))
         np.testing.assert_allclose(f(x), wanted, rtol=1e-5)
+
+
+HEADS = torch.randn(4, 24, 64, generator=torch.manual_seed(4))
+
+
+def side_by_side(x: Any) -> Any:
+    """The heads of each row one behind the other, where each has rows of its own."""
+    return ops.reshape(ops.permute(x, (1, 0, 2)), (24, 256))
+
+
+def torch_side_by_side(x: torch.Tensor) -> torch.Tensor:
+    return x.permute(1, 0, 2).reshape(24, 256)
+
+
+COLUMNS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "joined": (
+        lambda x, y: ops.cat([side_by_side(x), y], 1),
+        lambda x, y: torch.cat([torch_side_by_side(x), y], 1),
+    ),
+    "merged": (lambda x, y: side_by_side(x) * y, lambda x, y: torch_side_by_side(x) * y),
+    "halves": (
+        lambda x, y: side_by_side(ops.cat([-x[..., 32:], x[..., :32]], -1)) + y,
+        lambda x, y: torch_side_by_side(torch.cat([-x[..., 32:], x[..., :32]], -1)) + y,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_that_lie_in_parts_are_read_in_vectors(name: str) -> None:
+    function, by_torch = COLUMNS[name]
+    with FusionDefinition() as fd:
+        z = function(*(fd.define_tensor(list(t.shape), True) for t in (HEADS, WIDE)))
+        fd.add_output(z)
+        fd.add_output(ops.sum(z, [0]))
+    compiled = lower_call(fd.fusion, [HEADS.numpy(), WIDE.numpy()]).compile()
+    assert "T0[" not in compiled.asm["cuda"]
+    assert compiled.verify().verdict == "clean"
+    wanted = by_torch(HEADS, WIDE)
+    torch.testing.assert_close(list(fd.execute([HEADS, WIDE])), [wanted, wanted.sum(0)])
+
+
+def test_heads_of_no_whole_vectors_are_read_by_elements() -> None:
+    """A vector of columns would end in the next head."""
+    x = torch.randn(4, 24, 6, generator=torch.manual_seed(4))
+    f = fuse(lambda x: ops.sum(ops.reshape(ops.permute(x, (1, 0, 2)), (24, 24)), [0]))
+    compiled = f.lower(x).compile()
+    assert "T0[" in compiled.asm["cuda"]
+    torch.testing.assert_close(f(x), x.permute(1, 0, 2).reshape(24, 24).sum(0))

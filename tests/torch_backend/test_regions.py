@@ -99,6 +99,10 @@ def test_a_result_that_leaves_in_another_shape_is_stored_in_that_alone() -> None
         rows = torch.sigmoid(x).view(6, 4)
         return [rows @ weight, rows]
 
+    def turned(x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+        rows = torch.sigmoid(x).view(6, 4)
+        return [rows @ weight, rows.t()]  # as the gradient of the weight reads them
+
     def logits(x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
         found = (x.view(6, 4) @ weight).view(2, 3, 5)  # no product's kernel reshapes
         return [found[:, 1:].exp().sum(-1), found]
@@ -110,15 +114,19 @@ def test_a_result_that_leaves_in_another_shape_is_stored_in_that_alone() -> None
 
     given = torch.randn(2, 3, 4), torch.randn(4, 5)
     assert sizes(layer, *given) == [2]
+    assert sizes(turned, *given) == [2]
     assert sizes(both, *given) == [2]
     assert sizes(logits, *given) == [3]
     shapes = [
         [tuple(node.meta["val"].shape) for node in program.recipe.results]
-        for function in (layer, both, logits)
+        for function in (layer, turned, both, logits)
         for program in compiled(function, *given).programs
         if program is not None
     ]
-    assert shapes == [[(6, 4), (6, 5)], [(2, 3, 4), (6, 5)], [(6, 5), (2, 2)]]
+    layers = [[(6, 4), (6, 5)], [(6, 4), (6, 5)]]
+    assert shapes == [*layers, [(2, 3, 4), (6, 5)], [(6, 5), (2, 2)]]
+    for mine, wanted in zip(compiled(turned, *given).run(list(given)), turned(*given), strict=True):
+        torch.testing.assert_close(mine, wanted)
 
 
 def test_a_part_of_zeros_that_is_replaced_is_a_pad() -> None:

@@ -266,16 +266,16 @@ def _spread(
             parallelize(tile, position, PARALLEL[OUTER[position]])
     vectorize(caches, params.vectorized)
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
-    loads = [c.register for c in caches if c.load and c.register not in after]
-    found = [read.output for read in reads(fusion) if read.output not in after]
+    copied = [c.register for c in caches if c.load and c.register not in after]
+    loads = [*copied, *(read.output for read in reads(fusion) if read.output not in after)]
     inline_most(fusion, fusion.computed)
     if any(takes_moments(t.definition) for t in partials):
         keep_vectors_apart(reference, [t for t in others if t not in after])
     if tiles or not loads:
         return
     walks = walks_reduced(fusion, map_of(fusion))
-    for register in (*loads, *found):
-        register.streaming = register in walks and register in loads
+    for register in loads:
+        register.streaming = register in walks and register in copied
         position = serial + 1 if register in walks else serial
         inline_at(reference, position, best_effort=True, selected_tensors=(register,))
 
