@@ -153,7 +153,25 @@ def norm(
         _norm_form(x.dtype, of_residual, eps, centered, out, dropped, saved),
     )
     shapes = (shape,) * (1 if residual is None else 2) + ((count, 1),) * ((1 + centered) * saved)
-    return NORM((x, residual, weight, bias, seed, how), views, shapes)
+    given = x, residual, weight, bias, seed
+    return NORM((*given, how), views, shapes, norm_note(given, dims, dropped, centered))
+
+
+def norm_note(
+    given: tuple[torch.Tensor | None, ...], dims: int, dropped: float, centered: bool
+) -> tuple[Any, ...]:
+    """What a node of autograd keeps of a norm whose statistics are saved.
+
+    Returns what the gradient is told of the norm's five tensors; places of what it reads, the
+    source, mean, scale, weight and seed, in these, one more argument and the results, -1 for none;
+    how many of the results are the node's; and what is known of gradients, nothing.
+    """
+    kinds = [None if each is None else each.dtype for each in given[:4]]
+    count = 1 if given[1] is None else 2
+    mean = len(given) + 1 + count
+    source = 0 if count == 1 else mean - 1
+    saved = source, mean if centered else -1, mean + centered, 2, 4
+    return (dims, dropped, *kinds, given[4] is not None), saved, count, {}
 
 
 def norm_gradient(

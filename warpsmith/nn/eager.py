@@ -10,7 +10,7 @@ from torch import Tensor
 from torch._functorch.utils import unwrap_dead_wrappers
 
 from warpsmith.nn import calls, operators
-from warpsmith.nn.gradients import norm_gradients, recorder, save_norm
+from warpsmith.nn.gradients import asked, norm_gradients, past_python, recorder, save_norm
 from warpsmith.nn.refusals import row_dimensions
 
 How = tuple[str, Sequence[int], float, bool, torch.dtype, float, bool]
@@ -42,7 +42,9 @@ def _norm(given: Given, how: How) -> tuple[Any, ...]:
 
 
 class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
-    """`calls.norm` for autograd in eager mode."""
+    """`calls.norm` for autograd in eager mode. Calls like one that was here before go past Python,
+    both ways (`runtime/native/gradient.c`).
+    """
 
     @staticmethod
     def forward(
@@ -55,23 +57,25 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
         how: How,
     ) -> Any:
         """The normalized tensor, and `x + residual` where there is a residual."""
-        inputs = x, residual, weight, bias, seed
-        results: Any = calls.NORM.shortcut.launch((*inputs, how))
-        if results is NotImplemented:  # a tensor from a transform that is over has no memory
-            inputs = x, residual, *_ = unwrap_dead_wrappers(inputs)
-            results = _norm(inputs, how)
+        # A tensor from a transform that is over has no memory.
+        inputs = x, residual, *_ = unwrap_dead_wrappers((x, residual, weight, bias, seed))
+        results = _norm(inputs, how)
         mean, scale = results[-2] if how[3] else None, results[-1]
-        if residual is None:
-            save_norm(ctx, inputs, len(how[1]), how[5], x, mean, scale)
-            return results[0]
-        save_norm(ctx, inputs, len(how[1]), how[5], results[1], mean, scale)
-        return results[:2]
+        source = x if residual is None else results[1]
+        save_norm(ctx, inputs, len(how[1]), how[5], source, mean, scale)
+        return results[0] if residual is None else results[:2]
 
     @staticmethod
     def backward(ctx: Any, dy: Any, dtotal: Any = None) -> Any:
-        # The operator where gradients are recorded, since it refuses to be differentiated.
-        operator = operators.norm_gradient if torch.is_grad_enabled() else None
-        return *norm_gradients(ctx, dy, dtotal, operator), None, None
+        """Gradients of the arguments."""
+        return _differentiate(ctx, ctx.saved_tensors, dy, dtotal)
+
+
+def _differentiate(ctx: Any, saved: tuple[Any, ...], dy: Any, dtotal: Any = None) -> Any:
+    # The operator where gradients are recorded, since it refuses to be differentiated.
+    run = operators.norm_gradient if torch.is_grad_enabled() else calls.norm_gradient
+    return norm_gradients(ctx, saved, dy, dtotal, run)
 
 
 recorded = recorder(Norm)
+past_python(Norm, calls.NORM.shortcut, (calls.NORM_GRADIENT.shortcut, asked, _differentiate))

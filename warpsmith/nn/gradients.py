@@ -15,6 +15,7 @@ from torch import Tensor
 
 from warpsmith import knobs
 from warpsmith.nn import calls
+from warpsmith.runtime.launcher import Shortcut, module
 
 Told = tuple[Any, ...]
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
@@ -35,25 +36,18 @@ def save_norm(
         inputs: the five tensors of `calls.norm`.
         source: what was normalized.
     """
-    x, residual, weight, bias, seed = inputs
-    ctx.knobs = knobs.scoped()
-    ctx.told = (
-        dims,
-        dropped,
-        x.dtype,
-        None if residual is None else residual.dtype,
-        None if weight is None else weight.dtype,
-        None if bias is None else bias.dtype,
-        seed is not None,
-    )
-    ctx.save_for_backward(source, mean, scale, weight, seed)
+    ctx.told = knobs.scoped(), calls.norm_note(inputs, dims, dropped, mean is not None)
+    ctx.save_for_backward(source, mean, scale, inputs[2], inputs[4])
     ctx.set_materialize_grads(False)
 
 
 @lru_cache(maxsize=256)
-def _asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[int, ...]]:
+def asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[int, ...]]:
     """What `calls.norm_gradient` is told behind its tensors, and which of its results the gradient
-    of x, the residual, the weight and the bias each is: the one behind the last where none is.
+    of each input of the norm is: the one behind the last where none is.
+
+    Args:
+        needed: of each input, the five tensors and others, whether its gradient is.
     """
     dims, dropped, *kinds, drops = told
     types = [kind if need else None for kind, need in zip(kinds, needed, strict=False)]
@@ -62,34 +56,35 @@ def _asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple
     for number, kind in enumerate(types):
         places.append(-1 if kind is None else 0 if number == 1 and shared else used)
         used += places[-1] == used
+    places += [-1] * (len(needed) - len(places))
     return (dims, dropped, *types), tuple(used if place < 0 else place for place in places)
 
 
 def norm_gradients(
-    ctx: Any, dy: Tensor | None, dtotal: Tensor | None, operator: Callable[..., Any] | None = None
-) -> Gradients:
-    """Gradients of x, the residual, the weight and the bias; None for those that none needs.
+    ctx: Any,
+    saved: tuple[Any, ...],
+    dy: Tensor | None,
+    dtotal: Tensor | None,
+    run: Callable[..., Any] = calls.norm_gradient,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of a norm's inputs; None for those that none needs.
 
     Args:
+        saved: the tensors that `save_norm` kept.
         dy, dtotal: gradients of the normalized tensor and of `x + residual`; None for none.
-        operator: that of `calls.norm_gradient`, in its place.
+        run: `calls.norm_gradient`, or its operator.
     """
-    told, (x, residual, weight, bias) = _asked(ctx.needs_input_grad, ctx.told)
-    given = dy, dtotal, *ctx.saved_tensors
-    found: Any = NotImplemented
+    scope, note = ctx.told
+    told, places = asked(ctx.needs_input_grad, note[0])
     if dy is None:
         if dtotal is None:
-            return None, None, None, None
-        if given[-1] is None:
+            return (None,) * len(places)
+        if saved[-1] is None:
             own = [None if kind is None else dtotal.to(kind) for kind in told[2:4]]
-            return own[0], own[1], None, None
-        given = torch.zeros_like(dtotal), *given[1:]
-    elif operator is None and ctx.knobs is None:
-        found = calls.NORM_GRADIENT.shortcut.launch((*given, told))
-    if found is NotImplemented:
-        found = scoped(ctx.knobs, operator or calls.norm_gradient, *given, *told)
-    found = (*found, None)
-    return found[x], found[residual], found[weight], found[bias]
+            return *own, *(None,) * (len(places) - 2)
+        dy = torch.zeros_like(dtotal)
+    found = (*scoped(scope, run, dy, dtotal, *saved, *told), None)
+    return tuple([found[place] for place in places])
 
 
 def recorder(function: Any) -> Callable[..., Any]:
@@ -100,6 +95,26 @@ def recorder(function: Any) -> Callable[..., Any]:
     function._backward_cls.apply = function.backward
     recorded: Callable[..., Any] = super(torch.autograd.Function, function).apply
     return recorded
+
+
+def past_python(
+    function: Any,
+    shortcut: Shortcut,
+    way: tuple[Shortcut, Callable[..., Any], Callable[..., Any]],
+) -> None:
+    """Have calls of a `torch.autograd.Function` go past Python where its shortcut takes them, and
+    their gradients where `way` does (`runtime/native/gradient.c`).
+
+    Args:
+        way: the gradient's shortcut; a function such as `asked`; and the gradient in Python, of
+            the node, what it saved, and gradients of its results.
+    """
+    launcher = module()
+    if launcher is not None:
+        node = function._backward_cls
+        node.way = way
+        node.apply = launcher.applying(torch._C._FunctionBase)
+        function.forward = launcher.recording((shortcut, function.forward))
 
 
 def scoped(scope: knobs.Knobs | None, run: Callable[..., Any], *args: Any) -> Any:

@@ -62,7 +62,8 @@ def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> No
 
 
 def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:
-    return *gradients.norm_gradients(ctx, dy, dtotal, norm_gradient), *(None,) * 6
+    found = gradients.norm_gradients(ctx, ctx.saved_tensors, dy, dtotal, norm_gradient)
+    return *found[:4], *(None,) * 6
 
 
 def _norm_gradient_shapes(

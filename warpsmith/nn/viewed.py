@@ -25,7 +25,11 @@ class Viewed:
         self.shortcut = Shortcut()
 
     def __call__(
-        self, given: tuple[Any, ...], views: tuple[Any, ...], shapes: tuple[torch.Size, ...]
+        self,
+        given: tuple[Any, ...],
+        views: tuple[Any, ...],
+        shapes: tuple[torch.Size, ...],
+        note: tuple[Any, ...] = (),
     ) -> tuple[Any, ...]:
         """The function's results, in these shapes.
 
@@ -33,6 +37,7 @@ class Viewed:
             given: the caller's tensors, each at the place of its view; the last one is a constant
                 which says with them what views and shapes are.
             views: arguments of the function.
+            note: what a call past Python is told besides its results.
         """
         found = self._fused(*views)
         results = found if isinstance(found, tuple) else (found,)
@@ -40,7 +45,7 @@ class Viewed:
             route = self._fused.known(views)
             if route is not None:
                 form, sizes = int(route.single), tuple(map(tuple, shapes))
-                self.shortcut.keep(given, route.run, route.places, form, sizes)
+                self.shortcut.keep(given, route.run, route.places, form, sizes, note)
         pairs = zip(results, shapes, strict=True)
         return tuple([each if each.shape == shape else each.view(shape) for each, shape in pairs])
 

@@ -108,6 +108,7 @@ class Shortcut:
         places: Sequence[int],
         form: int,
         shapes: tuple[tuple[int, ...], ...] | None = None,
+        note: tuple[Any, ...] = (),
     ) -> bool:
         """Take calls of such arguments from here on, where what runs them has a recipe.
 
@@ -115,13 +116,14 @@ class Shortcut:
             places: which argument each input is.
             form: of the results: a tuple (0), the only one (1), a list (2).
             shapes: of the results, without gaps; None for their own.
+            note: with such shapes, what `recording` reads.
         """
         recipe = getattr(run, "recipe", None)
         if recipe is None:
             return False
         if self._table is None:
             self._table = module().Table(host())
-        shaped = () if shapes is None else (shapes,)
+        shaped = () if shapes is None else (shapes, note)
         kept = self._table.keep(given, recipe, tuple(places), form, *shaped)
         self.launch = self._table.launch
         if shapes is None:

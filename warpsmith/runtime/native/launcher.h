@@ -145,10 +145,14 @@ PyObject *run(
     Recipe *recipe, PyObject *arguments, const int *places, const DLTensor *tensors, int64_t size,
     PyObject *const *forms, int as);
 
-/* What a table makes of a sequence of arguments: the results, or NotImplemented. */
+/* What a table makes of a sequence of arguments: the results, or NotImplemented. With results, a
+ * new reference to the note of their entry, or NULL, where one is asked for. */
 PyObject *launch_by_table(PyObject *table, PyObject *sequence);
+PyObject *launch_noted(PyObject *table, PyObject *sequence, PyObject **note);
 
 PyObject *called(PyObject *module, PyObject *base);
+PyObject *recording(PyObject *module, PyObject *way);
+PyObject *applying(PyObject *module, PyObject *type);
 
 extern PyType_Spec host_spec, recipe_spec, table_spec;
 extern PyTypeObject *host_type, *recipe_type;

@@ -73,6 +73,10 @@ static PyMethodDef functions[] = {
     {"called", called, METH_O,
      "called(base): a subclass whose calls are those of `shortcut.launch`, and of `run` where that\n"
      "gives NotImplemented."},
+    {"recording", recording, METH_O,
+     "recording((shortcut, slow)): a function `forward(node, *arguments)`: gradient.c."},
+    {"applying", applying, METH_O,
+     "applying(nodes): a method `apply` of subclasses of such a class: gradient.c."},
     {NULL, NULL, 0, NULL},
 };
 

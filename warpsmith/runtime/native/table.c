@@ -13,6 +13,7 @@ typedef struct {
     int *places;        /* of the recipe's inputs among the arguments */
     PyObject *statics;  /* a tuple: the arguments that count by value */
     PyObject *recipe;   /* a weak reference */
+    PyObject *note;     /* what is told with the results, or NULL */
     PyObject **forms;   /* of each memory that is made in another shape, else NULL; NULL for none */
     int form_count;
     int64_t *factors;   /* of a line: what words are of its size, 0 for those that are constant */
@@ -37,6 +38,7 @@ static void let_go(Entry *entry)
         return;
     Py_XDECREF(entry->statics);
     Py_XDECREF(entry->recipe);
+    Py_XDECREF(entry->note);
     for (int k = 0; k < entry->form_count; k++)
         Py_XDECREF(entry->forms[k]);
     free(entry->forms);
@@ -353,11 +355,11 @@ static int read_forms(Entry *entry, const Recipe *recipe, PyObject *shapes)
 
 static PyObject *keep(Table *table, PyObject *given)
 {
-    PyObject *arguments, *recipe, *places, *shapes = NULL;
+    PyObject *arguments, *recipe, *places, *shapes = NULL, *note = NULL;
     int as;
     if (!PyArg_ParseTuple(
-            given, "O!O!O!i|O!", &PyTuple_Type, &arguments, recipe_type, &recipe, &PyTuple_Type,
-            &places, &as, &PyTuple_Type, &shapes))
+            given, "O!O!O!i|O!O!", &PyTuple_Type, &arguments, recipe_type, &recipe, &PyTuple_Type,
+            &places, &as, &PyTuple_Type, &shapes, &PyTuple_Type, &note))
         return NULL;
     Signature found;
     if (!signature_to_keep(table->host, arguments, &found))
@@ -393,6 +395,7 @@ static PyObject *keep(Table *table, PyObject *given)
         Py_RETURN_FALSE;
     }
     entry->as = as;
+    Py_XINCREF(entry->note = note);
     entry->recipe = PyWeakref_NewRef(recipe, NULL);
     if (!entry->recipe || !make_room(table)) {
         let_go(entry);
@@ -403,26 +406,24 @@ static PyObject *keep(Table *table, PyObject *given)
     Py_RETURN_TRUE;
 }
 
-/* Whether a tensor needs a gradient, as far as it tells. */
-static int is_differentiated(const Host *host, PyObject *tensor)
-{
-    if (host->record_at && !word_of(host, tensor, host->gradient_at))
-        return 0;
-    PyObject *needs = PyObject_GetAttr(tensor, host->requires_grad);
-    Py_XDECREF(needs);
-    return needs != Py_False;
-}
-
 /* Whether Python has to look at a tensor: it needs a gradient that it would not get, or it may be
- * negated on reading. `unrecorded` says that no gradients are recorded. */
-static int is_special(const Host *host, PyObject *tensor, int *unrecorded)
+ * negated on reading. `recording` is whether gradients are recorded, -1 where nobody asked yet. */
+static int is_special(const Host *host, PyObject *tensor, int *recording)
 {
-    if (!*unrecorded && is_differentiated(host, tensor)) {
-        PyObject *enabled = PyObject_CallNoArgs(host->grad_enabled);
-        Py_XDECREF(enabled);
-        *unrecorded = enabled == Py_False;
-        if (!*unrecorded)
-            return 1;
+    if (*recording && (!host->record_at || word_of(host, tensor, host->gradient_at))) {
+        if (*recording < 0) {
+            PyObject *enabled = PyObject_CallNoArgs(host->grad_enabled);
+            Py_XDECREF(enabled);
+            if (!enabled)
+                return 1;
+            *recording = enabled != Py_False;
+        }
+        if (*recording) {
+            PyObject *needs = PyObject_GetAttr(tensor, host->requires_grad);
+            Py_XDECREF(needs);
+            if (needs != Py_False)
+                return 1;
+        }
     }
     return !host->record_at && is_negated(host, tensor);
 }
@@ -443,10 +444,10 @@ static PyObject *launch_by(Table *table, Entry *entry, PyObject *arguments, cons
     Py_INCREF((PyObject *)recipe);
     int usual = (PyObject *)recipe != Py_None && (entry->factors || ++recipe->calls % SEEN_EVERY)
         && !is_scoped(table->host);
-    int unrecorded = 0;
+    int recording = -1;
     for (int k = 0; usual && k < given->count; k++)
         if (given->is_tensor[k])
-            usual = !is_special(table->host, PyTuple_GetItem(arguments, k), &unrecorded);
+            usual = !is_special(table->host, PyTuple_GetItem(arguments, k), &recording);
     if (usual)
         result = run(
             recipe, arguments, entry->places, given->tensors,
@@ -455,7 +456,7 @@ static PyObject *launch_by(Table *table, Entry *entry, PyObject *arguments, cons
     return result;
 }
 
-PyObject *launch_by_table(PyObject *self, PyObject *sequence)
+PyObject *launch_noted(PyObject *self, PyObject *sequence, PyObject **note)
 {
     Table *table = (Table *)self;
     Signature given;
@@ -467,6 +468,8 @@ PyObject *launch_by_table(PyObject *self, PyObject *sequence)
             entry = find_line(table, arguments, &given);
         if (entry) {
             result = launch_by(table, entry, arguments, &given);
+            if (result && note)
+                Py_XINCREF(*note = entry->note);
             let_go(entry);
         }
     }
@@ -476,6 +479,11 @@ PyObject *launch_by_table(PyObject *self, PyObject *sequence)
     PyErr_Clear();
     Py_INCREF(Py_NotImplemented);
     return Py_NotImplemented;
+}
+
+PyObject *launch_by_table(PyObject *self, PyObject *sequence)
+{
+    return launch_noted(self, sequence, NULL);
 }
 
 static PyObject *table_new(PyTypeObject *type, PyObject *given, PyObject *names)
@@ -508,7 +516,8 @@ static void table_free(Table *table)
 
 static PyMethodDef methods[] = {
     {"keep", (PyCFunction)keep, METH_VARARGS,
-     "keep(arguments, recipe, places, as, shapes=()): calls of such arguments follow the recipe.\n\n"
+     "keep(arguments, recipe, places, as, shapes=(), note=()): calls of such arguments follow the\n"
+     "recipe.\n\n"
      "places say which argument each input of the recipe is; results come as a tuple (0), as the\n"
      "only one (1) or as a list (2), in its own shapes, or in those of a tuple that has one for each\n"
      "result, None for its own. False where such arguments or shapes are not for tables."},

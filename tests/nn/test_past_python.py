@@ -1,0 +1,163 @@
+"""Nodes of norms whose calls and gradients go past Python do what Python's do."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support import binaries
+from tests.support.stand_in import StandIn
+from warpsmith import knobs
+from warpsmith.nn import eager, functional
+from warpsmith.runtime import launcher
+
+NODE = eager.Norm._backward_cls
+
+
+@pytest.fixture
+def node(gpu: StandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Which ways went through Python."""
+    seen: list[str] = []
+    shortcut, asked, slow = NODE.way
+    norm = eager._norm
+
+    def forward(*args: Any) -> Any:
+        seen.append("forward")
+        return norm(*args)
+
+    def backward(*args: Any) -> Any:
+        seen.append("backward")
+        return slow(*args)
+
+    monkeypatch.setattr(eager, "_norm", forward)
+    monkeypatch.setattr(NODE, "way", (shortcut, asked, backward))
+    with binaries.uncompiled():
+        yield seen
+
+
+def tensors(columns: int) -> dict[str, torch.Tensor]:
+    """Each of a type of its own, so that none passes for another."""
+    return {
+        "x": torch.ones(5, columns, dtype=torch.bfloat16, requires_grad=True),
+        "residual": torch.ones(5, columns, requires_grad=True),
+        "weight": torch.ones(columns, dtype=torch.float16, requires_grad=True),
+        "bias": torch.ones(columns, dtype=torch.float64, requires_grad=True),
+    }
+
+
+def results(given: dict[str, torch.Tensor], columns: int) -> tuple[torch.Tensor, ...]:
+    x, residual, weight, bias = (given.get(k) for k in ("x", "residual", "weight", "bias"))
+    if residual is None:
+        return (functional.layer_norm(x, (columns,), weight, bias),)
+    return functional.add_layer_norm(x, residual, (columns,), weight, bias)
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted"),
+    [
+        ("x", "x"),
+        ("x weight", "x weight"),
+        ("x weight", "weight"),
+        ("x weight bias", "bias x"),
+        ("x residual weight bias", "x residual weight bias"),
+        ("x residual weight bias", "residual bias"),
+        ("x residual", "x"),
+    ],
+)
+def test_those_that_are_wanted(node: list[str], names: str, wanted: str) -> None:
+    columns = 32 + len(names + wanted)
+    given = {name: tensors(columns)[name] for name in names.split()}
+    asked = [given[name] for name in wanted.split()]
+
+    def step() -> list[Any]:
+        made = results(given, columns)
+        gradients = torch.autograd.grad(made, asked, [torch.ones_like(y) for y in made])
+        return [(g.shape, g.dtype) for g in gradients]
+
+    expected = [(each.shape, each.dtype) for each in asked]
+    assert step() == expected
+    assert node == ["forward", "backward"]
+    step()
+    node.clear()
+    assert step() == expected
+    assert not node
+
+
+def test_a_result_without_a_gradient(node: list[str]) -> None:
+    given = tensors(40)
+    for which in (0, 1, 0, 1):
+        made = results(given, 40)
+        made[which].backward(torch.ones_like(made[which]))
+    assert {tuple(each.grad.shape) for each in given.values()} == {(5, 40), (40,)}
+    assert node.count("backward") == 3  # the sum alone needs no launch
+
+
+def warmed(columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Arguments whose calls go past Python from here on."""
+    x, weight = torch.ones(4, columns, requires_grad=True), torch.ones(columns, requires_grad=True)
+    for _ in range(2):
+        functional.rms_norm(x, (columns,), weight).backward(torch.ones(4, columns))
+    return x, weight
+
+
+def test_errors_of_autograd_are_seen(node: list[str]) -> None:
+    x, weight = warmed(48)
+    y = functional.rms_norm(x, (48,), weight)
+    y.backward(torch.ones(4, 48))
+    with pytest.raises(RuntimeError, match="second time"):
+        y.backward(torch.ones(4, 48))
+    y = functional.rms_norm(x, (48,), weight)
+    with torch.no_grad():
+        weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.backward(torch.ones(4, 48))
+
+
+def test_what_is_saved_is_unpacked_once(node: list[str]) -> None:
+    x, weight = warmed(56)
+    seen: list[Any] = []
+
+    def unpack(tensor: torch.Tensor) -> torch.Tensor:
+        seen.append(tensor.shape)
+        return tensor
+
+    for dy in (torch.ones(4, 56), torch.ones(1).expand(4, 56)):  # rows of the other are a copy
+        node.clear()
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+            y = functional.rms_norm(x, (56,), weight)
+        y.backward(dy)
+        assert sorted(seen) == [(4, 1), (4, 56), (56,)]
+        seen.clear()
+    assert node == ["backward"]
+
+
+def test_gradients_that_are_recorded_are_refused(node: list[str]) -> None:
+    x, weight = warmed(72)
+    y = functional.rms_norm(x, (72,), weight)
+    (gradient,) = torch.autograd.grad(y, [x], torch.ones(4, 72), create_graph=True)
+    assert node[-1] == "backward"
+    with pytest.raises(Exception, match="WS0363"):
+        gradient.sum().backward()
+
+
+def test_a_scope_of_the_forward_call_holds(node: list[str]) -> None:
+    x, weight = warmed(80)
+    node.clear()
+    with knobs.scope(early_launch=False):
+        y = functional.rms_norm(x, (80,), weight)
+    y.backward(torch.ones(4, 80))
+    assert node == ["forward", "backward"]
+
+
+def test_others_are_no_nodes() -> None:
+    made = launcher.module()
+    for function, given in (
+        (made.recording, (1,)),
+        (made.recording, [1, 2]),
+        (made.applying, 1),
+    ):
+        with pytest.raises(TypeError):
+            function(given)
+    with pytest.raises(TypeError):
+        made.applying(torch._C._FunctionBase).__get__(object())

@@ -1,0 +1,179 @@
+/* Nodes of torch's autograd whose calls and gradients go past Python, where tables have launches.
+ *
+ * `recording` makes `forward(node, *arguments)` of a table whose entries have notes: (told, saved,
+ * count, ways). Places in `saved` are of the arguments and, behind them, of the results, -1 for none;
+ * the first `count` results are the node's. The node then has `told`: (None, note). A forward call
+ * in Python puts the knobs of its scope first.
+ *
+ * `applying` makes the method `apply(*gradients)`. The node's class has `way`: (shortcut, asked,
+ * slow). `asked(needs, told)` gives what launches are told behind their tensors, and for each
+ * argument of the forward call the place of its gradient among the results, the one behind the last
+ * for none; `ways`, a dictionary, keeps that by what is needed. The launches read two gradients of
+ * results, the second or None, and what was saved. */
+#include "launcher.h"
+
+enum { WAY, TOLD, NEEDS, SAVED, LAUNCH, TO_SAVE, FILLS, NAMES };
+
+static PyObject *names[NAMES];
+
+static int are_named(void)
+{
+    static const char *const spelled[NAMES] = {
+        "way", "told", "needs_input_grad", "saved_tensors", "launch", "to_save",
+        "materialize_grads"};
+    for (int k = 0; k < NAMES; k++)
+        if (!names[k] && !(names[k] = PyUnicode_InternFromString(spelled[k])))
+            return 0;
+    return 1;
+}
+
+/* What a shortcut's table makes of arguments; NotImplemented where Python has to. */
+static PyObject *launched(PyObject *shortcut, PyObject *arguments, PyObject **note)
+{
+    PyObject *launch = PyObject_GetAttr(shortcut, names[LAUNCH]), *result = NULL;
+    if (launch && PyCFunction_CheckExact(launch)
+        && PyCFunction_GetFunction(launch) == (PyCFunction)launch_by_table)
+        result = launch_noted(PyCFunction_GetSelf(launch), arguments, note);
+    else if (launch)
+        Py_INCREF(result = Py_NotImplemented);
+    Py_XDECREF(launch);
+    return result;
+}
+
+/* Items of a sequence of two tuples by their places; None for a place that neither has. */
+static PyObject *picked(PyObject *first, PyObject *second, PyObject *places)
+{
+    Py_ssize_t count = PyTuple_Size(places), before = PyTuple_Size(first);
+    Py_ssize_t all = before + PyTuple_Size(second);
+    PyObject *made = PyTuple_New(count);
+    for (Py_ssize_t k = 0; made && k < count; k++) {
+        Py_ssize_t place = PyLong_AsSsize_t(PyTuple_GetItem(places, k));
+        PyObject *each = place < 0 || place >= all ? Py_None
+            : place < before                       ? PyTuple_GetItem(first, place)
+                                                   : PyTuple_GetItem(second, place - before);
+        Py_INCREF(each);
+        PyTuple_SetItem(made, k, each);
+    }
+    return made;
+}
+
+static PyObject *recorded(PyObject *node, PyObject *arguments, PyObject *results, PyObject *note)
+{
+    Py_ssize_t count = PyLong_AsSsize_t(PyTuple_GetItem(note, 2));
+    PyObject *saved = picked(arguments, results, PyTuple_GetItem(note, 1)), *made = NULL;
+    PyObject *told = PyTuple_Pack(2, Py_None, note);
+    if (saved && told && !PyObject_SetAttr(node, names[TO_SAVE], saved)
+        && !PyObject_SetAttr(node, names[TOLD], told)
+        && !PyObject_SetAttr(node, names[FILLS], Py_False)) {
+        if (count == 1)
+            Py_XINCREF(made = PyTuple_GetItem(results, 0));
+        else
+            made = PyTuple_GetSlice(results, 0, count);
+    }
+    Py_XDECREF(told);
+    Py_XDECREF(saved);
+    return made;
+}
+
+/* way: (shortcut, slow) */
+static PyObject *forward(PyObject *way, PyObject *given)
+{
+    PyObject *note = NULL, *made = NULL;
+    PyObject *arguments = PyTuple_GetSlice(given, 1, PyTuple_Size(given));
+    PyObject *results = arguments ? launched(PyTuple_GetItem(way, 0), arguments, &note) : NULL;
+    if (results == Py_NotImplemented)
+        made = PyObject_CallObject(PyTuple_GetItem(way, 1), given);
+    else if (results && note)
+        made = recorded(PyTuple_GetItem(given, 0), arguments, results, note);
+    else if (results)
+        PyErr_SetString(PyExc_SystemError, "an entry for a node has no note");
+    Py_XDECREF(note);
+    Py_XDECREF(results);
+    Py_XDECREF(arguments);
+    return made;
+}
+
+/* What a function is asked of a note and of what is needed, once. */
+static PyObject *asked_of(PyObject *note, PyObject *needs, PyObject *function)
+{
+    PyObject *ways = PyTuple_GetItem(note, 3), *found = PyDict_GetItemWithError(ways, needs);
+    if (found || PyErr_Occurred()) {
+        Py_XINCREF(found);
+        return found;
+    }
+    found = PyObject_CallFunctionObjArgs(function, needs, PyTuple_GetItem(note, 0), NULL);
+    if (found && PyDict_SetItem(ways, needs, found))
+        Py_CLEAR(found);
+    return found;
+}
+
+/* Gradients of the arguments; NotImplemented where Python has to find them. */
+static PyObject *differentiated(PyObject *node, PyObject *way, PyObject *given, PyObject *saved)
+{
+    PyObject *made = NULL, *needs = NULL, *asked = NULL, *all = NULL, *results = NULL;
+    PyObject *told = PyObject_GetAttr(node, names[TOLD]);
+    if (told && (PyTuple_GetItem(told, 0) != Py_None || PyTuple_GetItem(given, 0) == Py_None)) {
+        Py_DECREF(told);
+        Py_INCREF(Py_NotImplemented);
+        return Py_NotImplemented;
+    }
+    if (told && (needs = PyObject_GetAttr(node, names[NEEDS])))
+        asked = asked_of(PyTuple_GetItem(told, 1), needs, PyTuple_GetItem(way, 1));
+    if (asked && (all = PyTuple_New(PyTuple_Size(saved) + 3))) {
+        Py_ssize_t count = PyTuple_Size(saved) + 3;
+        for (Py_ssize_t k = 0; k < count; k++) {
+            PyObject *each = k < 2 ? (k < PyTuple_Size(given) ? PyTuple_GetItem(given, k) : Py_None)
+                : k < count - 1    ? PyTuple_GetItem(saved, k - 2)
+                                   : PyTuple_GetItem(asked, 0);
+            Py_INCREF(each);
+            PyTuple_SetItem(all, k, each);
+        }
+        results = launched(PyTuple_GetItem(way, 0), all, NULL);
+    }
+    if (results && PyTuple_Check(results)) {
+        PyObject *none = PyTuple_New(0);
+        made = none ? picked(results, none, PyTuple_GetItem(asked, 1)) : NULL;
+        Py_XDECREF(none);
+    } else
+        Py_XINCREF(made = results);
+    Py_XDECREF(results);
+    Py_XDECREF(all);
+    Py_XDECREF(asked);
+    Py_XDECREF(needs);
+    Py_XDECREF(told);
+    return made;
+}
+
+static PyObject *apply(PyObject *node, PyObject *given)
+{
+    PyObject *way = PyObject_GetAttr(node, names[WAY]);
+    PyObject *saved = way ? PyObject_GetAttr(node, names[SAVED]) : NULL;
+    PyObject *result = saved ? differentiated(node, way, given, saved) : NULL;
+    if (result == Py_NotImplemented) {
+        PyObject *both = PyTuple_Pack(2, node, saved);
+        PyObject *all = both ? PySequence_Concat(both, given) : NULL;
+        Py_DECREF(result);
+        result = all ? PyObject_CallObject(PyTuple_GetItem(way, 2), all) : NULL;
+        Py_XDECREF(all);
+        Py_XDECREF(both);
+    }
+    Py_XDECREF(saved);
+    Py_XDECREF(way);
+    return result;
+}
+
+PyObject *recording(PyObject *module, PyObject *way)
+{
+    static PyMethodDef function = {"forward", forward, METH_VARARGS, "forward(node, *arguments)"};
+    if (!PyTuple_Check(way) || PyTuple_Size(way) != 2)
+        return PyErr_Format(PyExc_TypeError, "a shortcut and a function are needed");
+    return are_named() ? PyCFunction_New(&function, way) : NULL;
+}
+
+PyObject *applying(PyObject *module, PyObject *type)
+{
+    static PyMethodDef method = {"apply", apply, METH_VARARGS, "apply(*gradients)"};
+    if (!PyType_Check(type))
+        return PyErr_Format(PyExc_TypeError, "a class of nodes is needed");
+    return are_named() ? PyDescr_NewMethod((PyTypeObject *)type, &method) : NULL;
+}
