@@ -161,3 +161,9 @@ def test_others_are_no_nodes() -> None:
             function(given)
     with pytest.raises(TypeError):
         made.applying(torch._C._FunctionBase).__get__(object())
+
+
+def test_a_node_without_a_gradient(node: list[str]) -> None:
+    x, weight = warmed(88)
+    with pytest.raises(TypeError, match="gradient is needed"):
+        functional.rms_norm(x, (88,), weight).grad_fn.apply()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpsmith.engine.allocations import Allocation
+from warpsmith.engine.planned import PlannedSegment
 from warpsmith.layouts.lifetimes import Life, packed
 from warpsmith.values import dataclass
 
@@ -29,3 +31,13 @@ def arena_of(lives: Sequence[Life]) -> Arena:
     offsets = packed(sorted(lives, key=lambda each: -each.size))
     size = max((offsets[life.name] + life.size for life in lives), default=0)
     return Arena(size, tuple((life.name, offsets[life.name]) for life in lives))
+
+
+def arena_between(segments: Sequence[PlannedSegment], temporaries: Sequence[Allocation]) -> Arena:
+    """Where temporaries lie, each from the segment that writes it to the last that reads it."""
+    last: dict[str, int] = {}
+    for number, planned in enumerate(segments):
+        last |= dict.fromkeys((*planned.segment.inputs, *planned.segment.outputs), number)
+    first = {name: number for number, each in enumerate(segments) for name in each.segment.outputs}
+    lives = (Life(t.name, t.bytes, first[t.name], last[t.name], ALIGNMENT) for t in temporaries)
+    return arena_of(tuple(lives))

@@ -6,7 +6,7 @@ worked out once: which kernels, grids, shared memory, and where each argument co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import fields, replace
@@ -16,9 +16,10 @@ from typing import Any, Final
 from weakref import ref
 
 from warpsmith.engine.allocations import Allocation, allocation, largest_index, pitches_of
-from warpsmith.engine.arena import ALIGNMENT, Arena, arena_of
+from warpsmith.engine.arena import Arena, arena_between
 from warpsmith.engine.autotune import recall
 from warpsmith.engine.compiled import CompiledKernel
+from warpsmith.engine.one_part import launched_for, sums_of_one
 from warpsmith.engine.plan import INDEX_LIMIT, agreed, index_type_for
 from warpsmith.engine.planned import PlannedSegment
 from warpsmith.engine.progress import counted
@@ -33,7 +34,6 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.knobs import Knobs
-from warpsmith.layouts.lifetimes import Life
 from warpsmith.runtime.launch import Extent, check_clusters, check_grid
 from warpsmith.runtime.launch_kinds import LaunchKind
 from warpsmith.runtime.tensor_maps import TiledMap
@@ -195,39 +195,32 @@ def plan_call(
     ]
     temporaries = tuple(allocation(tensor, values) for tensor in between)
     index_type = index_type_for(largest_index(fusion, (*outputs, *temporaries), values))
-    launches = _launches(segments, problem, index_type, knobs)
+    sums = sums_of_one(segments, outputs, temporaries, values)
+    asked = launched_for(segments, sums)
+    launches = _launches(asked, problem, index_type, knobs)
     scratch = max((space.elements for each in launches for space in each.workspaces), default=0)
     if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
-        launches = _launches(segments, problem, DataType.Int, knobs)
+        launches = _launches(asked, problem, DataType.Int, knobs)
+    idle = asked.keys() - {launch.segment for launch in launches}
+    unwritten = unwritten_of(segments, idle, (*outputs, *temporaries), values)
+    launches = [_renamed(x, x.segment, lambda name: sums.get(name, name)) for x in launches]
+    temporaries = tuple(each for each in temporaries if each.name not in sums)
     overlapping = [
         replace(each, early=each.compiled.kernel.early and each.kind is LaunchKind.PLAIN)
         for each in launches[1:]
     ]
-    unwritten = unwritten_of(
-        segments, {launch.segment for launch in launches}, (*outputs, *temporaries), values
-    )
     kernels = (*launches[:1], *overlapping)
-    arena = _arena(segments, temporaries)
+    arena = arena_between(segments, temporaries)
     return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), arena, unwritten)
 
 
-def _arena(segments: Sequence[PlannedSegment], temporaries: Sequence[Allocation]) -> Arena:
-    """Where temporaries lie, each from the segment that writes it to the last that reads it."""
-    last: dict[str, int] = {}
-    for number, planned in enumerate(segments):
-        last |= dict.fromkeys((*planned.segment.inputs, *planned.segment.outputs), number)
-    first = {name: number for number, each in enumerate(segments) for name in each.segment.outputs}
-    lives = (Life(t.name, t.bytes, first[t.name], last[t.name], ALIGNMENT) for t in temporaries)
-    return arena_of(tuple(lives))
-
-
 def _launches(
-    segments: Sequence[PlannedSegment], problem: Problem, index_type: DataType, knobs: Knobs
+    segments: Mapping[int, PlannedSegment], problem: Problem, index_type: DataType, knobs: Knobs
 ) -> list[Launch]:
-    """One of each segment that has work. Where several have no kernel yet, they are compiled at the
-    same time: NVRTC, which takes most of it, lets other threads go on.
+    """One of each segment, by its place, that has work. Where several have no kernel yet, they are
+    compiled at the same time: NVRTC, which takes most of it, lets other threads go on.
     """
-    new = [planned for planned in segments if not planned.kernels and not planned.names]
+    new = [each for each in segments.values() if not each.kernels and not each.names]
     first: list[Launch | None] = []  # so that no kernel is forgotten before all are there
     with counted(len(new), knobs) as finished:
         if len(new) > 1:
@@ -242,7 +235,7 @@ def _launches(
             with ThreadPoolExecutor(min(len(new), _COMPILERS)) as pool:
                 waiting = [pool.submit(copy_context().run, compiled, planned) for planned in new]
                 first += [future.result() for future in waiting]
-        made = [_launch(n, each, problem, index_type, knobs) for n, each in enumerate(segments)]
+        made = [_launch(n, each, problem, index_type, knobs) for n, each in segments.items()]
     return [launch for launch in made if launch is not None]
 
 
@@ -253,7 +246,7 @@ def _launch(
     local = planned.local(problem)
     sizes = frozenset(local.values.items()), frozenset(local.alignment.items())
     asked = local.target, local.rings, local.warp_specialize, local.pace
-    key = (sizes, asked, planned.favourite(local), index_type, knobs)
+    key = (sizes, asked, planned.favourite(local), index_type, knobs, planned.last)
     known = planned.launches.get(key)
     if known is _NOTHING:
         return None
@@ -271,7 +264,10 @@ def placed(launch: Launch, number: int, planned: PlannedSegment) -> Launch:
     """The launch as that of one segment, by the names of the program."""
     if not planned.names:
         return replace(launch, segment=number)
-    named = planned.named
+    return _renamed(launch, number, planned.named)
+
+
+def _renamed(launch: Launch, number: int, named: Callable[[str], str]) -> Launch:
     return replace(
         launch,
         segment=number,

@@ -61,6 +61,7 @@ class PlannedSegment:
         alike: the segment that the candidate was made of, where that is another one.
         follows: another kernel of the call comes before it.
         followed: another one comes after it.
+        last: in this call none does, as in a call of few rows.
         settled: by the candidate's names, inputs of the call that none of its kernels writes.
         launches: of calls so far, by what they depend on; for `engine/launches.py`.
         tried: a favourite is to be timed, and no other is taken in its place.
@@ -71,6 +72,7 @@ class PlannedSegment:
     kernels: Recent[_Variant, CompiledKernel] = field(default_factory=lambda: Recent(KERNELS))
     follows: bool = False
     followed: bool = False
+    last: bool = False
     settled: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     alike: Segment | None = None
@@ -253,7 +255,7 @@ class PlannedSegment:
         request = asked(
             knobs,
             follows=self.follows,
-            followed=self.followed,
+            followed=self.followed and not self.last,
             settled=self.settled,
             target=self.segment.target,
         )

@@ -289,7 +289,8 @@ class Simulated:
 
 def _written(launch: Launch) -> list[str]:
     """Names of the arrays that a kernel writes."""
-    return [buffer.name for buffer in launch.compiled.kernel.parameters if buffer.written]
+    pairs = zip(launch.compiled.kernel.parameters, launch.pointers, strict=True)
+    return [name for buffer, name in pairs if buffer.written]
 
 
 def _insist(report: Report) -> None:

@@ -13,7 +13,7 @@ from warpsmith.planner.empty import is_empty
 
 def unwritten_of(
     segments: Sequence[PlannedSegment],
-    launched: Collection[int],
+    idle: Collection[int],
     allocations: Sequence[Allocation],
     values: Mapping[str, int],
 ) -> tuple[str, ...]:
@@ -21,13 +21,13 @@ def unwritten_of(
     over what is empty beside them.
 
     Args:
-        launched: places of the segments that are.
+        idle: places of the segments that are not launched.
     """
     elements = {each.name: prod(each.shape) for each in allocations}
     found: list[str] = []
     for place, planned in enumerate(segments):
         written = planned.segment.writes
-        if place in launched and not _scans_nothing(planned, elements):
+        if place not in idle and not _scans_nothing(planned, elements):
             beside = _beside_nothing(planned, values)
             written = tuple(tensor for tensor in written if tensor.number in beside)
         found += (tensor.name for tensor in written if elements[tensor.name])

@@ -146,6 +146,8 @@ static PyObject *differentiated(PyObject *node, PyObject *way, PyObject *given, 
 
 static PyObject *apply(PyObject *node, PyObject *given)
 {
+    if (PyTuple_Size(given) < 1)
+        return PyErr_Format(PyExc_TypeError, "a gradient is needed");
     PyObject *way = PyObject_GetAttr(node, names[WAY]);
     PyObject *saved = way ? PyObject_GetAttr(node, names[SAVED]) : NULL;
     PyObject *result = saved ? differentiated(node, way, given, saved) : NULL;

@@ -1,0 +1,61 @@
+"""Where one block has all of a sum, nobody adds up its part."""
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.support import binaries
+from tests.support.stand_in import StandIn, taken_by_c
+from warpsmith import ops
+from warpsmith.ir.dtypes import DataType
+
+
+def gradient(dy, x, kind):
+    """Of rows that are centred and scaled: dx, and sums of columns of two types."""
+    scale = ops.rsqrt(ops.add(ops.mean(x * x, [1], keepdim=True), 1e-5))
+    normal = x * scale
+    dx = dy * scale - normal * ops.mean(dy * normal, [1], keepdim=True)
+    return dx, ops.sum(dy * normal, [0]).to(DataType(kind)), ops.sum(dy, [0])
+
+
+def arrays(rows: int, columns: int = 64) -> tuple[np.ndarray, ...]:
+    drawn = np.random.default_rng([rows, columns])
+    return tuple(drawn.standard_normal((rows, columns)).astype(np.float32) for _ in range(2))
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "kernels"), [(16, "float", 1), (16, "half", 2), (700, "float", 2)]
+)
+def test_results_are_the_parts(rows: int, kind: str, kernels: int) -> None:
+    made = warpsmith.fuse(gradient).lower(*arrays(rows), kind).compile()
+    assert len(made.kernels) == kernels
+    assert made.verify(schedules=2).verdict == "clean"
+    assert ("or to add up" in made.explain()) == (kernels == 1)
+    admits = "griddepcontrol.launch_dependents" in made.kernels[0].asm["ptx"]
+    assert admits == (kernels == 2), "the last kernel of a call lets no other start"
+
+
+def test_one_program_has_both(gpu: StandIn) -> None:
+    """Calls of one function, of which some have one block, by Python and by C."""
+    torch = pytest.importorskip("torch")
+    made = warpsmith.fuse(gradient)
+    with binaries.uncompiled():
+        for rows, launches in ((16, 1), (700, 2), (16, 1)):
+            given = [torch.from_numpy(each) for each in arrays(rows)]
+            gpu.taken(given)
+            made(*given, "float")
+            assert len(gpu.taken(given)[1]) == launches
+            assert taken_by_c(made, *given, "float")
+            assert len(gpu.taken(given)[1]) == launches
+
+
+def test_what_others_read_is_a_part_still() -> None:
+    """Here the sum is no result, and the kernel behind it does more than add up."""
+
+    def scaled(dy, x):
+        dx, dw, _ = gradient(dy, x, "float")
+        return dx, ops.sqrt(ops.abs(dw))
+
+    made = warpsmith.fuse(scaled).lower(*arrays(16)).compile()
+    assert len(made.kernels) == 2
+    assert made.verify(schedules=2).verdict == "clean"
