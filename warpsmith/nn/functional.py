@@ -154,7 +154,9 @@ def _norm(
     dropped: float = 0.0,
 ) -> tuple[Any, Any]:
     """The normalized tensor, and `x + residual` where there is a residual."""
-    out = autocast(x, "layer_norm" if centered else "rms_norm")
+    out = x.dtype
+    if out is not torch.float32:
+        out = autocast(x, "layer_norm" if centered else "rms_norm")
     if eps is None:
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
         eps = torch.finfo(torch.float64 if exact else torch.float32).eps
