@@ -27,7 +27,7 @@ def autocast(x: Tensor, name: str) -> torch.dtype:
 
 
 # Looked up once, since every call asks them.
-_is_compiling = torch.compiler.is_compiling
+_is_compiling = torch.compiler.is_dynamo_compiling  # all else that traces is a mode
 _transforms_active = torch._C._are_functorch_transforms_active
 _modes_on_stack = torch._C._len_torch_dispatch_stack
 
