@@ -49,6 +49,22 @@ def test_one_program_has_both(gpu: StandIn) -> None:
             assert len(gpu.taken(given)[1]) == launches
 
 
+def test_calls_between_two(gpu: StandIn) -> None:
+    """Of one block both; what C launches between them is what Python plans."""
+    torch = pytest.importorskip("torch")
+    made, fresh = warpsmith.fuse(gradient), warpsmith.fuse(gradient)
+    between = [torch.from_numpy(each) for each in arrays(12)]
+    with binaries.uncompiled():
+        for rows in (8, 16):
+            made(*map(torch.from_numpy, arrays(rows)), "float")
+        gpu.taken([])
+        by_line = taken_by_c(made, *between, "float")
+        found = gpu.taken(between)
+        fresh(*between, "float")
+        assert not by_line or found == gpu.taken(between)
+    assert by_line
+
+
 def test_what_others_read_is_a_part_still() -> None:
     """Here the sum is no result, and the kernel behind it does more than add up."""
 
