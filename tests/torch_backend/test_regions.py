@@ -1,5 +1,6 @@
 """Regions are as large as they can be, and no value leaves one and comes back to it."""
 
+import pytest
 import torch
 
 from tests.torch_backend.graphs import compiled
@@ -142,3 +143,26 @@ def test_a_part_of_zeros_that_is_replaced_is_a_pad() -> None:
     operations = program.recipe.as_traced().finished().operations
     assert [type(op) for op in operations] == [Pointwise, Read]
     torch.testing.assert_close(made.run([x])[0], gradient(x)[0])
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_of_groups_are_taken(transposed: bool) -> None:
+    """As experts have them, and the gradients of their rows; those of matrices are torch's."""
+    ends = torch.tensor([5, 5, 30, 64], dtype=torch.int32)
+    rows = torch.randn(64, 32, generator=torch.manual_seed(0)).bfloat16()
+    shape = (4, 24, 32) if transposed else (4, 32, 24)
+    stored = torch.randn(shape, generator=torch.manual_seed(1)).bfloat16()
+    matrices = stored.transpose(1, 2) if transposed else stored
+
+    def experts(x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.relu(torch._grouped_mm(x, w, offs=ends))]
+
+    def of_matrices(x: torch.Tensor, dy: torch.Tensor, ends: torch.Tensor) -> list[torch.Tensor]:
+        return [torch._grouped_mm(x.t(), dy, offs=ends)]
+
+    made = compiled(experts, rows, matrices, ends, device="sim")
+    assert not made.regions.reasons
+    (found,), (wanted,) = made.run([rows, matrices, ends]), experts(rows, matrices, ends)
+    torch.testing.assert_close(found, wanted)
+    (reason,) = compiled(of_matrices, rows, found, ends).regions.reasons.values()
+    assert "other groups than of rows" in reason

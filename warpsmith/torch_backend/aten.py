@@ -78,6 +78,7 @@ TABLE: Mapping[str, Meaning] = {
     **VIEWS,
     **READS,
     **FACTORIES,
+    "_grouped_mm": meanings.grouped,
     "_to_copy": meanings.converted,
     "_unsafe_view": meanings.reshaped,
     "add.Scalar": meanings.scaled(ops.add),

@@ -299,6 +299,13 @@ def product(op: Callable[..., Any]) -> Meaning:
     return meaning
 
 
+def grouped(at: At, x: Any, weight: Any, ends: Any = None, bias: Any = None, *rest: Any) -> Any:
+    """Rows, each times the matrix of its group: of experts, for each word that they have."""
+    if ends is None or bias is not None or (x.rank, weight.rank) != (2, 3):
+        raise NotTaken("other groups than of rows, each with a matrix and no bias")
+    return ops.grouped_matmul(x, ops.permute(weight, (0, 2, 1)), ends, dtype=at.dtype)
+
+
 def vectors(op: Callable[..., Any]) -> Meaning:
     def meaning(at: At, *args: Any) -> Any:
         if not at.dtype.is_float:

@@ -215,7 +215,7 @@ class _Sorting:
         return ""
 
 
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm")
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_grouped_mm")
 """Names of the operations that multiply matrices."""
 
 
