@@ -14,7 +14,7 @@ from warpsmith.targets.hopper import H200
 
 P, OFFSET = 0.25, 3
 
-TURNS: dict[str, Any] = {"ping_pong": 2, "stages": 4}
+TURNS: dict[str, Any] = {"tile": (64, 64, 64), "passes": 1, "ping_pong": 2, "stages": 4}
 
 
 def dropped(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
@@ -97,13 +97,18 @@ def test_four_lanes_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert counts == [[1, 0, 1, 0], [0, 1, 0, 0], [2, 0, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
 
 
-@pytest.mark.parametrize("k", [72, 328], ids=["fewer steps than draws", "more"])
+@pytest.mark.parametrize(
+    ("k", "tile", "passes"),
+    [(72, (64, 64, 64), 1), (328, (64, 64, 64), 1), (328, (256, 32, 64), 2)],
+    ids=["fewer steps than draws", "more", "two parts of 64 rows"],
+)
 def test_groups_that_share_a_tile_draw_beside_its_products(
-    monkeypatch: pytest.MonkeyPatch, k: int
+    monkeypatch: pytest.MonkeyPatch, k: int, tile: tuple[int, int, int], passes: int
 ) -> None:
-    """Four times a tile, of which each of four chunks has a bit for each element; the same ones."""
+    """Four times a tile, of which each of its chunks has a bit for each element; the same ones."""
     chosen = heuristic.choose
-    given: dict[str, Any] = {"tile": (64, 64, 64), "chunk": 16, "cluster": (1, 1), "group": 1}
+    given: dict[str, Any] = {"tile": tile, "passes": passes, "chunk": 16, "cluster": (1, 1)}
+    given["group"] = 1
     given |= {"splits": 1, "parts": 1, "ping_pong": 0, "stream": False, "stages": 3}
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given))
     x, weight, residual = values((136, k), 1), values((72, k), 2), values((136, 72), 3)
@@ -128,7 +133,8 @@ def test_groups_that_share_a_tile_draw_beside_its_products(
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given | TURNS))
     turns = warpsmith.fuse(dropped).lower(x, weight, residual, 7).compile().asm["cuda"]
     assert "ws_keep_bits" not in turns  # another group multiplies while one draws
-    order = [asked.index(name) for name in ("ws_commit_products", "ws_keep_bits", "ws_await_prod")]
+    names = "ws_commit_products", "ws_await_prod", "ws_barrier_release(", "ws_keep_bits"
+    order = [asked.index(name) for name in names]
     assert order == sorted(order)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
@@ -34,12 +35,12 @@ Statements = tuple[Statement, ...]
 
 
 def draw_ahead(kernel: Kernel) -> Kernel:
-    """Where all groups of a block share a tile, and nobody multiplies while they draw, they draw
-    behind the products of the first steps over k, which are on their way meanwhile.
+    """Where all groups of a block share a tile, they draw in the first steps over k, each while
+    others multiply.
 
     Before::
 
-        for k < K: { multiply;  commit products;  await products but 1 groups }
+        for k < K: { multiply;  commit products;  await products but 1 groups;  release }
         for c < 4 unrolled: {
             words0: int32[16]
             for draw0 < 4 unrolled: words0[4 * draw0 ..] = words .., here block(c, draw0)
@@ -49,13 +50,14 @@ def draw_ahead(kernel: Kernel) -> Kernel:
     After, with a bit for each element::
 
         words0_kept: bool[128] bits
-        for k < K: { multiply;  commit products
+        for k < K: { multiply;  commit products;  await products but 1 groups;  release
             if k < 16: { words0 = words .., here block(k / 4, k % 4);  words0_kept moves on by it }
-            await products but 1 groups }
-        for later < max(16 - K, 0): { words0 = words .., here block((K + later) / 4, ..); .. }
+        }
+        for left < max(16 - K, 0): { words0 = words .., here block((K + left) / 4, ..); .. }
         for c < 4 unrolled: { .. words0_kept[32 * c + 2 * i + e] .. }
 
-    Groups that take turns draw while another one multiplies.
+    A group that multiplies alone, as those that take turns do, waits to ask for products until most
+    of those before are done: while it draws nobody multiplies (docs/lessons/epilogues.md).
     """
     body = tuple(
         map_bodies(s, _ahead)
@@ -73,16 +75,16 @@ def _ahead(statements: Statements) -> Statements:
     steps = statements[place]
     assert isinstance(steps, For), "`_multiplies` said so"
     declared: list[Statement] = []
-    later: list[Statement] = []
+    left: list[Statement] = []
     behind: list[Statement] = []
     for statement in statements[place + 1 :]:
         for draw in _draws_of(statement):
             declared.append(Declare(draw.bits))
             steps = draw.beside(steps)
-            later.append(draw.left(steps))
+            left.append(draw.left(steps))
             statement = draw.read_from(statement)
         behind.append(statement)
-    return (*statements[:place], *declared, steps, *later, *behind)
+    return (*statements[:place], *declared, steps, *left, *behind)
 
 
 def _multiplies(statement: Statement) -> bool:
@@ -95,26 +97,21 @@ class _Draw:
     """What the chunks of a tile draw, some words each.
 
     Attributes:
-        chunks: the loop over them.
+        loops: around what draws: over chunks, and over parts of 64 rows where a group has several.
         drawn: the loop in which one draws its words, four at a time.
         draw: the statement inside.
         least: from which number on an element is kept.
     """
 
-    chunks: For
+    loops: tuple[For, ...]
     drawn: For
     draw: DrawByQuads
     least: Expr
 
     @property
-    def each(self) -> int:
-        """Times that a chunk draws four words."""
-        return integers.constant(self.drawn.extent) or 0
-
-    @property
     def count(self) -> int:
-        """Times that all chunks do."""
-        return self.each * (integers.constant(self.chunks.extent) or 0)
+        """Times that all chunks draw four words."""
+        return prod(map(_extent, (*self.loops, self.drawn)))
 
     @property
     def bits(self) -> Buffer:
@@ -127,20 +124,21 @@ class _Draw:
         """One draw of all, and what is kept of it."""
         old = self.draw.words_of
         words = replace(old, size=integers.index(self.draw.width))
-        places: dict[Expr, Expr] = {
-            self.chunks.symbol: integers.floordiv(at, self.each),
-            self.drawn.symbol: integers.mod(at, self.each),
-        }
-        draw = replace_symbols(self.draw, places)
+        places: dict[Expr, Expr] = {}
+        first, *others = *self.loops, self.drawn
+        for loop in reversed(others):
+            places[loop.symbol] = integers.mod(at, _extent(loop))
+            at = integers.floordiv(at, _extent(loop))
+        draw = replace_symbols(self.draw, places | {first.symbol: at})
         draw = replace(draw, words_of=words, index=integers.ZERO)
         return Declare(words), draw, KeepBits(self.bits, words, self.least)
 
     def beside(self, steps: For) -> For:
-        """The loop over k, whose first steps draw once each."""
+        """The loop over k, whose first steps draw once each, behind the release of a stage: steps
+        that wait for loads would hold it up.
+        """
         own = If(integers.less(steps.symbol, self.count), self.number(steps.symbol), uniform=True)
-        places = [n for n, s in enumerate(steps.body) if isinstance(s, CommitProducts)]
-        behind = places[-1] + 1
-        return with_body(steps, (*steps.body[:behind], own, *steps.body[behind:]))
+        return with_body(steps, (*steps.body, own))
 
     def left(self, steps: For) -> For:
         """What is left to draw behind it, where steps are fewer."""
@@ -151,20 +149,25 @@ class _Draw:
     def read_from(self, chunks: Statement) -> Statement:
         """The chunks, which draw no more."""
         words = self.draw.words_of
-        each = self.each * self.draw.width
+        drawing = Declare(words), self.drawn
+
+        def undrawn(statements: Statements) -> Statements:
+            return tuple(map_bodies(s, undrawn) for s in statements if s not in drawing)
 
         def kept(value: Expr) -> Expr:
-            return substitute(value, {e: self._bit(e, each) for e in _halves_of(value, words)})
+            return substitute(value, {e: self._bit(e) for e in _halves_of(value, words)})
 
-        assert isinstance(chunks, For), "draws stand in loops"
-        left = (s for s in chunks.body if s not in (Declare(words), self.drawn))
-        return with_body(chunks, tuple(map_expressions(s, kept) for s in left))
+        return map_expressions(map_bodies(chunks, undrawn), kept)
 
-    def _bit(self, half: Apply, each: int) -> Expr:
+    def _bit(self, half: Apply) -> Expr:
         word, odd, _ = half.args
         assert isinstance(word, Element), "`_halves_of` said so"
-        at = integers.add(integers.mul(self.chunks.symbol, each), word.index)
-        return Element(self.bits, integers.add(integers.mul(at, HALVES), odd))
+        at: Expr = integers.ZERO
+        for loop in self.loops:
+            at = integers.add(integers.mul(at, _extent(loop)), loop.symbol)
+        words = integers.mul(at, _extent(self.drawn) * self.draw.width)
+        places = integers.mul(integers.add(words, word.index), HALVES)
+        return Element(self.bits, integers.add(places, odd))
 
 
 def _halves_of(value: Expr, words: Buffer) -> list[Apply]:
@@ -173,20 +176,28 @@ def _halves_of(value: Expr, words: Buffer) -> list[Apply]:
     return [e for e in halves if isinstance(e.args[0], Element) and e.args[0].buffer == words]
 
 
-def _draws_of(chunks: Statement) -> Sequence[_Draw]:
-    """What an unrolled loop draws in each iteration, by one bound that the launch knows."""
-    if not isinstance(chunks, For) or not chunks.unroll or integers.constant(chunks.extent) is None:
-        return ()
-    found = []
-    values = [value for s in walk(chunks.body) for value in expressions(s)]
-    for loop in chunks.body:
-        first = loop.body[0] if isinstance(loop, For) else None
-        if not isinstance(loop, For) or not isinstance(first, DrawByQuads):
-            continue
-        least = {half.args[2] for value in values for half in _halves_of(value, first.words_of)}
-        if len(least) == 1 and all(map(_is_of_launch, least)):
-            found.append(_Draw(chunks, loop, first, least.pop()))
-    return found
+def _draws_of(statement: Statement) -> Iterator[_Draw]:
+    """What unrolled loops draw in each iteration, by one bound that the launch knows."""
+    values = [value for s in walk((statement,)) for value in expressions(s)]
+    for loops, draw in _nests(statement):
+        least = {half.args[2] for value in values for half in _halves_of(value, draw.words_of)}
+        if len(loops) > 1 and len(least) == 1 and all(map(_is_of_launch, least)):
+            yield _Draw(loops[:-1], loops[-1], draw, least.pop())
+
+
+def _nests(statement: Statement) -> Iterator[tuple[tuple[For, ...], DrawByQuads]]:
+    """Each statement that draws inside unrolled loops alone, which come first."""
+    if isinstance(statement, DrawByQuads):
+        yield (), statement
+    elif isinstance(statement, For) and statement.unroll and integers.constant(statement.extent):
+        for inner in statement.body:
+            yield from (((statement, *loops), draw) for loops, draw in _nests(inner))
+
+
+def _extent(loop: For) -> int:
+    extent = integers.constant(loop.extent)
+    assert extent, "`_nests` goes into loops of a known number of iterations"
+    return extent
 
 
 def _is_of_launch(value: Expr) -> bool:
