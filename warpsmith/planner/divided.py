@@ -66,7 +66,10 @@ def _may_be_faster(
     both = [work]
     if 0 < work.m <= FEW:
         both.append(matmul.work_of(fusion, problem, swapped=True))
-    alone = [replace(w, products=1, operations=0, moved=ONE_RESULT, in_a_row=count) for w in both]
+    alone = [
+        replace(w, products=1, operations=0, drawn=0, moved=ONE_RESULT, in_a_row=count)
+        for w in both
+    ]
     us, parts = joined() / worth, matmul.best_way(alone, problem)[1]
     written = sum(problem.bytes_of(output.value) for output in fusion.outputs)
     apart = count * parts + moved_us(written, problem.target)

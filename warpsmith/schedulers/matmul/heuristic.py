@@ -21,6 +21,7 @@ from warpsmith.schedulers.matmul.candidates import (
     columns_together,
     few_columns,
 )
+from warpsmith.schedulers.matmul.draws import DRAWING, KEPT, drawn_beside, share_behind
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
@@ -50,15 +51,16 @@ __all__ = [
 FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
-DRAWING, SPECIAL = 11, 16
-"""Instructions that one which draws is as, and a function, of an element: twelve rounds, and two of
-the unit for exponentials and reciprocals, which takes 8 clocks for each."""
+SPECIAL = 16
+"""Instructions that a function of an element is as: two of the unit for exponentials and
+reciprocals, which takes 8 clocks for each."""
 
 CLOCKS = {
     **dict.fromkeys(NOT_REPEATED | {"one_plus_tanh"}, SPECIAL),
     **dict.fromkeys(OF_BLOCK, DRAWING),
+    KEPT: 1,
 }
-"""Those of operations that are as several."""
+"""Those of operations that are as several; `Work.drawn` has the rest of what is kept."""
 
 LONG = 2 * SPECIAL
 """Operations that are computed at length; with fewer 192 sums a thread leave registers enough."""
@@ -76,6 +78,7 @@ class Work:
         odd: whether instructions have an odd number of eight columns, too.
         turned: for each operand, whether it lies along m or n.
         operations: behind the products, for each element of the result.
+        drawn: more of these, which may be beside the products.
         moved: how what is beside the operands is loaded and stored.
         products: that share their left operand.
         in_a_row: kernels that multiply as much, this one among them, one after the other.
@@ -95,6 +98,7 @@ class Work:
     odd: bool = True
     turned: tuple[bool, bool] = (False, False)
     operations: int = 0
+    drawn: int = 0
     moved: Beside = ONE_RESULT
     products: int = 1
     in_a_row: int = 1
@@ -111,7 +115,8 @@ class Work:
     @property
     def crowded(self) -> bool:
         """Whether threads load something beside the products, or compute at length."""
-        return bool(self.moved.loaded or self.moved.by_threads or self.operations >= LONG)
+        long = self.operations + self.drawn >= LONG
+        return bool(self.moved.loaded or self.moved.by_threads or long)
 
     @property
     def stored(self) -> tuple[int, int]:
@@ -140,7 +145,8 @@ class Work:
         lines = sum((np.maximum(size, L2_LINE // chunk) for size in self.moved.planes), 0 * chunk)
         waits = (ways.ping_pong == 0) & (ways.load_stages > 0)  # so do blocks that it loads for
         lines = lines * (ways.chunk > 0) * np.where(waits, ways.down * ways.across, 1)
-        epilogue = (self.operations, lines, self.moved.by_threads)
+        operations = self.operations + self.drawn * share_behind(ways, self.k)
+        epilogue = (operations, lines, self.moved.by_threads)
         down = shared_by(ways.down, ways.columns, turned=self.turned[1])
         return predicted_us(
             ways,
@@ -267,6 +273,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         odd=atom.takes(MOST_COLUMNS - STEP),
         turned=turned,
         operations=counted(behind),
+        drawn=drawn_beside(behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         scales=tuple(blocks.scales.values()) if blocks else (),
