@@ -85,8 +85,12 @@ def asked(
                 yield type(statement), statement.memory.name, first, dict(values)
 
 
+@pytest.mark.parametrize("steps", [18, 5], ids=["all", "few"])
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_the_chunks_behind_the_first_stages_come_to_the_l2_some_steps_before(name: str) -> None:
+def test_the_chunks_behind_the_first_stages_come_to_the_l2_in_the_last_steps(
+    name: str, steps: int
+) -> None:
+    """One after the other, the first at once where steps are few."""
     given = STRATEGIES[name]
     kernel = kernel_with(load_stages=2, **given)
     bodies = {s.agent.name: s.body for s in kernel.body if isinstance(s, Branch)}
@@ -94,7 +98,8 @@ def test_the_chunks_behind_the_first_stages_come_to_the_l2_some_steps_before(nam
     chunks = given["tile"][1] // 32
     for block in range(given["blocks"] // boxes):
         for rank in range(boxes):
-            values = {**SIZES, "grid_x": block, "cluster_rank": rank}
+            sizes = {**SIZES, "T0_size1": 64 * steps, "T1_size1": 64 * steps}
+            values = {**sizes, "grid_x": block, "cluster_rank": rank}
             loads = [box for _, memory, box, _ in asked(bodies["load_beside"], values)]
             tiles = [loads[at : at + chunks] for at in range(0, len(loads), chunks)]
             wanted = [box for tile in tiles for box in tile[2:]]
@@ -102,7 +107,9 @@ def test_the_chunks_behind_the_first_stages_come_to_the_l2_some_steps_before(nam
             assert [box for _, _, box, _ in ahead] == wanted
             assert {memory for _, memory, _, _ in ahead} == {"T2"}
             step = "load_i2" if given.get("ping_pong") else "load_i1"
-            assert {found[step] for *_, found in ahead} == {K // 64 - AHEAD}
+            every = [later * AHEAD // (chunks - 2) for later in range(chunks - 2)]
+            when = [max(steps - AHEAD + behind, 0) for behind in every]
+            assert [found[step] for *_, found in ahead] == when * len(tiles)
 
 
 def test_nothing_is_asked_for_that_has_a_stage() -> None:
