@@ -9,13 +9,15 @@ from tests.support.tiling import Tiling, loading, storing
 from warpsmith import LoadStoreOpType
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.integers import ZERO
+from warpsmith.ir.scalar import Apply, Symbol
 from warpsmith.kernel.clusters import SynchronizeCluster, rank_among
+from warpsmith.kernel.draws import DrawByQuads
 from warpsmith.kernel.elected import Converge
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Comment, If, Let, Statement, Synchronize
+from warpsmith.kernel.nodes import Buffer, Comment, Declare, If, Let, Statement, Synchronize
 from warpsmith.kernel.rings import Await, Begin, CommitCopies, InitBarriers
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.traversal import rewritten, walk
@@ -27,6 +29,10 @@ from warpsmith.targets.hopper import H200
 
 Change = Callable[[Kernel], Kernel]
 X = Symbol(ParallelType.block_x.name, low=0)
+SAME = Apply("lt", (ZERO, integers.ONE), DataType.Bool)
+
+WORDS = Buffer("words", DataType.Int32, MemoryType.local, integers.index(4))
+DRAWN = Declare(WORDS), DrawByQuads(WORDS, ZERO, X, ZERO, ZERO, ZERO)
 
 
 def verified(passes: tuple[Pass, ...], *, thorough: bool = False) -> Kernel:
@@ -156,6 +162,12 @@ FAULTS: dict[str, tuple[str, Change, Rule, str]] = {
         Rule.COLLECTIVE,
         "at `if lt(block_x, 3)`",
     ),
+    "lanes that draw for others": (
+        "share_draws",
+        first(If(integers.less(X, 3), DRAWN)),
+        Rule.COLLECTIVE,
+        "at `if lt(block_x, 3)`",
+    ),
     "blocks that meet apart": (
         "order",
         first(If(rank_among(integers.index(2)), (SynchronizeCluster(),), True)),
@@ -213,6 +225,10 @@ def test_a_careless_pass_is_named_with_the_rule(fault: str, thorough: bool) -> N
     assert text.startswith(f"[{rule.code}] k, behind the pass `careless`: ")
     assert words in text
     assert text.endswith(f"; the rule is that {rule.words}")
+
+
+def test_whole_warps_may_draw_where_others_do_not() -> None:
+    verified(broken("share_draws", first(If(SAME, DRAWN))), thorough=True)
 
 
 def test_a_pass_that_ends_nothing_is_named() -> None:

@@ -16,12 +16,20 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, ParallelType
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.kernel.effects import body, defines
-from warpsmith.kernel.nodes import Statement
+from warpsmith.kernel.nodes import Element, Statement
 from warpsmith.targets.family import WARP
 from warpsmith.values import dataclass
 
 THREADS = tuple(Symbol(kind.name) for kind in BLOCK_TYPES)
 """Indices of a thread in its block, which every agent counts for itself."""
+
+
+def is_of_warps(condition: Expr) -> bool:
+    """Whether lanes of a warp have the same condition, where threads along x are whole warps."""
+    return not any(
+        isinstance(e, Element) or (isinstance(e, Symbol) and e.name == THREADS[0].name)
+        for e in condition.walk()
+    )
 
 
 class Kind(Enum):

@@ -25,6 +25,7 @@ class DrawByQuads(Statement):
     """
 
     collective: ClassVar[bool] = True
+    of_warps: ClassVar[bool] = True
     words = "{words_of} = words {lane} of the blocks of four lanes, here {block}"
 
     words_of: Buffer = field(metadata=writes("index", "width"))

@@ -2,7 +2,8 @@
 
 A kernel is a tree of frozen statements over buffers. Conditions, indices and values are scalar
 expressions (`ir/scalar.py`); `Element` reads a buffer in one. Each class says what it becomes in
-CUDA. Statements that every thread of the block must reach together say so (`collective`).
+CUDA. Statements that every thread of the block must reach together say so (`collective`), and that
+those of a warp are enough (`of_warps`).
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ class Statement(Declared, orders=Orders.NOTHING):
     """
 
     collective: ClassVar[bool] = False
+    of_warps: ClassVar[bool] = False
 
     number: int = field(default=0, compare=False, repr=False, kw_only=True, metadata=plain())
 

@@ -99,8 +99,14 @@ def test_four_lanes_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(
     ("k", "tile", "passes"),
-    [(72, (64, 64, 64), 1), (328, (64, 64, 64), 1), (328, (256, 32, 64), 2)],
-    ids=["fewer steps than draws", "more", "two parts of 64 rows"],
+    [
+        (72, (64, 64, 64), 1),
+        (328, (64, 64, 64), 1),
+        (328, (256, 32, 64), 2),
+        (328, (128, 64, 64), 1),
+        (584, (128, 64, 64), 1),
+    ],
+    ids=["fewer steps than draws", "more", "two parts of 64 rows", "too few for turns", "in turns"],
 )
 def test_groups_that_share_a_tile_draw_beside_its_products(
     monkeypatch: pytest.MonkeyPatch, k: int, tile: tuple[int, int, int], passes: int

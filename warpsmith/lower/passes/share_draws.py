@@ -13,7 +13,7 @@ from warpsmith.ir.integers import constant
 from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
-from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.agents import Branch, Kind, is_of_warps
 from warpsmith.kernel.draws import DrawByQuads
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Statement, Store
@@ -87,16 +87,11 @@ def _shared(body: tuple[Statement, ...], threads: int, names: _Names) -> tuple[S
             words, group = names.words(draw.size)
             result += draw.drawn_to(words, group)
             statement = draw.read_from(words, statement)
-        some = isinstance(statement, If) and not _is_of_warps(statement.condition)
+        some = isinstance(statement, If) and not is_of_warps(statement.condition)
         if not (draws or some):
             statement = map_bodies(statement, lambda inside: _shared(inside, threads, names))
         result.append(statement)
     return tuple(result)
-
-
-def _is_of_warps(condition: Expr) -> bool:
-    """Whether all lanes of a warp have the same condition."""
-    return not any(isinstance(e, Element) or _is_lane(e) for e in condition.walk())
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES, MemoryType
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.kernel.agents import Agent, Branch
+from warpsmith.kernel.agents import Agent, Branch, is_of_warps
 from warpsmith.kernel.clusters import MEETINGS, RANK
 from warpsmith.kernel.effects import Verb
 from warpsmith.kernel.nodes import Buffer, Declare, Element, If, Statement
@@ -193,7 +193,11 @@ def _threads_of(agent: Agent) -> frozenset[str]:
 
 def _around(statement: Statement, inside: frozenset[Item]) -> Iterator[Fault]:
     """What may not stand inside a statement."""
-    if isinstance(statement, If) and not statement.uniform and any(map(_is_collective, inside)):
+    if (
+        isinstance(statement, If)
+        and not statement.uniform
+        and any(_is_collective(item, alone=is_of_warps(statement.condition)) for item in inside)
+    ):
         what = "all threads take part in what stands under a condition of threads"
         yield Fault(Rule.COLLECTIVE, what, statement)
     if not inside.isdisjoint(MEETINGS) and any(map(_tells_blocks_apart, expressions(statement))):
@@ -201,8 +205,9 @@ def _around(statement: Statement, inside: frozenset[Item]) -> Iterator[Fault]:
         yield Fault(Rule.COLLECTIVE, what, statement)
 
 
-def _is_collective(item: Item) -> bool:
-    return isinstance(item, type) and item.collective
+def _is_collective(item: Item, *, alone: bool) -> bool:
+    """Whether it needs all threads, or more than each warp `alone`."""
+    return isinstance(item, type) and item.collective and not (alone and item.of_warps)
 
 
 def _tells_blocks_apart(expr: Expr) -> bool:
