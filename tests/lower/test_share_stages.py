@@ -33,6 +33,12 @@ def test_operands_and_chunks_have_one_pipeline() -> None:
     assert of_tile == ["T0", "T1"] * steps + ["T2"] * 4
 
 
+def test_two_parts_of_a_tile_are_read_from_one_stage() -> None:
+    kernel = kernel_with("lower_pipelines", **SHARED | {"tile": (256, 160, 64), "passes": 2})
+    (ring,) = kernel.pipelines
+    assert (ring.stages, len(ring.contents)) == (3, 2)
+
+
 def test_the_l2_is_asked_for_all_of_them() -> None:
     """No stage is free for any before the last steps."""
     kernel = kernel_with(**SHARED)

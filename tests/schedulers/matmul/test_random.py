@@ -114,7 +114,10 @@ def test_groups_that_share_a_tile_draw_beside_its_products(
     """Four times a tile, of which each of its chunks has a bit for each element; the same ones."""
     chosen = heuristic.choose
     given: dict[str, Any] = {"tile": tile, "passes": passes, "chunk": 16, "cluster": (1, 1)}
-    given["group"] = 1
+    given |= {
+        "group": 1,
+        "load_stages": 0 if passes == 2 else 2,
+    }  # through operands' stages, or not
     given |= {"splits": 1, "parts": 1, "ping_pong": 0, "stream": False, "stages": 3}
     monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given))
     x, weight, residual = values((136, k), 1), values((72, k), 2), values((136, 72), 3)
