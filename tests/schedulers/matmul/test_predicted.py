@@ -110,6 +110,18 @@ def test_draws_beside_products_take_no_time(k: int, how: str, us: float) -> None
     assert us > 0 or not work.ranked(problem)[0][0].ping_pong
 
 
+def test_one_group_alone_waits_for_each_chunk_of_a_residual() -> None:
+    """5824 x 1536 x 2304 took 63.0 us in tiles of 192 x 192 of three groups, 66.6 in tiles of 128 x
+    144 in turn, which were chosen (an H200, 2026-11-27); 7872 x 4288 x 1536 is faster in turn.
+    """
+    problem = Problem(values={}, alignment={}, target=H200)
+    moved = replace(BESIDE, loaded=("r",), column=0, pairs=("r",), like_operands=True)
+    sizes = (5824, 1536, 2304), (7872, 4288, 1536)
+    works = [heuristic.Work(m=m, n=n, k=k, operations=1, moved=moved) for m, n, k in sizes]
+    short, long = (work.ranked(problem)[0][0] for work in works)
+    assert (shortly(short), long.ping_pong) == ("cooperative 192x192 of 3 groups", 2)
+
+
 def test_narrow_chunks_touch_a_line_of_the_l2_for_each_row() -> None:
     """Of 64 columns of 16 bits each byte counts once, of 32 twice, of 16 four times."""
     problem = Problem(values={}, alignment={}, target=H200)
