@@ -102,7 +102,6 @@ def params_of(problem: Problem) -> PartsParams:
         (group_norm, (2, 224, 23), "bfloat16"),
         (group_norm, (1, 64, 19), "float"),
     ],
-    ids=str,
 )
 def test_vectors_go_across_the_ends_of_odd_planes(
     make: Make, size: tuple[int, int, int], dtype: str
@@ -140,7 +139,6 @@ def test_planes_whose_own_accesses_are_as_good(make: Make, side: int, dtype: str
         (group_norm_bwd, (1, 32, 60), "float"),
         (group_norm, (1, 64, 77), "float"),
     ],
-    ids=str,
 )
 def test_blocks_share_parts_where_a_row_has_few(
     make: Make, size: tuple[int, int, int], dtype: str
