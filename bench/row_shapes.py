@@ -10,6 +10,7 @@ from typing import Any
 from unittest import mock
 
 from bench.problem import Problem
+from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.schedulers.rows import predict, strategy
 from warpsmith.schedulers.rows.model import Work, predicted_us
@@ -136,14 +137,19 @@ def _words(call: CallPlan, launch: Launch) -> str:
 
 def plan(problem: Problem) -> CallPlan:
     """What the problem's sizes get, compiled into the cache, with no GPU."""
+    return ahead(problem)[1]
+
+
+def ahead(problem: Problem) -> tuple[Executable, CallPlan]:
+    """The problem, and what its sizes get, compiled with no GPU: a call of it then finds all."""
     import numpy as np
 
     from warpsmith import fuse
-    from warpsmith.engine.executable import Executable
     from warpsmith.runtime.arrays import NUMPY_DTYPES
 
     pairs = zip(problem.shapes, problem.dtypes, strict=True)
     arrays = [np.empty(shape, NUMPY_DTYPES[dtype]) for shape, dtype in pairs]
     lowered = fuse(problem.fused).lower(*arrays)
     given = [*arrays, *(1 for _ in lowered.fusion.input_scalars)]
-    return Executable(lowered.fusion).plan_for(given)
+    made = Executable(lowered.fusion)
+    return made, made.plan_for(given)

@@ -3,7 +3,7 @@
 `python -m bench.scan --problem layer_norm_bwd --count 400`
 
 A shorter row moves fewer bytes, so one that takes longer than a longer one has a kernel that is not
-the best. Kernels are compiled ahead, by many processes, and timed from short to long; what
+the best. Many processes compile, each times what it compiled, and one at a time is at the GPU. What
 takes more than a twentieth longer than a longer row is timed again, the two in turn. `bench.unseen`
 holds results against float64; here they are only timed.
 """
@@ -11,15 +11,18 @@ holds results against float64; here they are only timed.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AbstractContextManager
+from functools import partial
+from multiprocessing import get_context
 
-from bench.measure import in_processes, without_gpu
-from bench.problem import Problem, planned
-from bench.row_shapes import plan
+from bench.problem import Problem
+from bench.row_shapes import ahead
 from bench.unseen import COLUMNS, FAMILIES
 
 PROBLEMS = {
@@ -52,41 +55,51 @@ def slower(times: Sequence[tuple[int, float]]) -> list[tuple[int, int, float]]:
     return found[::-1]
 
 
-def _ready(make: Callable[..., Problem], rows: int, length: int, dtype: str) -> None:
-    plan(make(rows, length, dtype))
+def timed(
+    make: Callable[[int], Problem],
+    lengths: Sequence[int],
+    ms: float,
+    turn: AbstractContextManager[object],
+) -> list[float]:
+    """Microseconds of rows of these lengths, in a process of its own: compiled beside others,
+    then timed in turn for so many milliseconds each, while no other process has its turn.
+    """
+    from warpsmith.testing import do_bench_interleaved
 
-
-def _call(make: Callable[..., Problem], rows: int, length: int, dtype: str) -> Callable[[], Any]:
-    problem = make(rows, length, dtype)
-    return planned(problem)(problem.draw())
+    problems = [make(length) for length in lengths]
+    made = [ahead(problem)[0] for problem in problems]
+    with turn:
+        calls = {}
+        for number, (each, problem) in enumerate(zip(made, problems, strict=True)):
+            inputs = problem.draw()
+            calls[str(number)] = partial(each.prepared(inputs), inputs)
+        return [1e3 * us for us in do_bench_interleaved(calls, ms / 4, ms).values()]
 
 
 def scan(
-    make: Callable[..., Problem], rows: int, found: Sequence[int], dtype: str, jobs: int
+    make: Callable[[int], Problem], found: Sequence[int], title: str, jobs: int = 0
 ) -> list[str]:
     """The lines of a report on these lengths, which are timed on this machine's GPU."""
-    from warpsmith.testing import do_bench_interleaved
-
     start = time.monotonic()
-    with without_gpu():
-        in_processes(_ready, ((make, rows, length, dtype) for length in found), jobs)
-    print(f"compiled after {time.monotonic() - start:.0f} s", flush=True)
-    times = []
-    for length in found:
-        ms = do_bench_interleaved({"": _call(make, rows, length, dtype)}, 1, 3)[""]
-        times.append((length, 1e3 * ms))
-        if len(times) % 20 == 0:
-            print(f"{len(times)} timed after {time.monotonic() - start:.0f} s", flush=True)
-    lines = []
-    for length, longer, ratio in slower(times):
-        if ratio > BOUND:
-            both = {str(n): _call(make, rows, n, dtype) for n in (length, longer)}
-            again = do_bench_interleaved(both, 5, 20)
-            short, long = (1e3 * again[str(n)] for n in (length, longer))
-            if short > BOUND * long:
-                lines.append(f"  {length} {short:.1f} us, {longer} {long:.1f}: {short / long:.3f}")
+    context = get_context("spawn")
+    with context.Manager() as manager, ProcessPoolExecutor(jobs or os.cpu_count(), context) as pool:
+        turn = manager.Lock()
+        first = [pool.submit(timed, make, (length,), 2, turn) for length in found]
+        times = []
+        for length, job in zip(found, first, strict=True):
+            times.append((length, job.result()[0]))
+            if len(times) % 20 == 0:
+                print(f"{len(times)} timed after {time.monotonic() - start:.0f} s", flush=True)
+        slow = [(a, b) for a, b, ratio in slower(times) if ratio > BOUND]
+        again = [pool.submit(timed, make, pair, 20, turn) for pair in slow]
+        pairs = zip(slow, (job.result() for job in again), strict=True)
+        lines = [
+            f"  {length} {short:.1f} us, {longer} {long:.1f}: {short / long:.3f}"
+            for (length, longer), (short, long) in pairs
+            if short > BOUND * long
+        ]
     return [
-        f"{make.__name__} {dtype}, {rows} rows of {found[0]} to {found[-1]}: {len(lines)} of "
+        f"{title} of {found[0]} to {found[-1]}: {len(lines)} of "
         f"{len(found)} lengths take over {BOUND} x a longer one's time",
         *lines,
     ]
@@ -106,7 +119,8 @@ def main() -> int:
     found = lengths(asked.count, asked.step, asked.seed)
     bad = 0
     for name in asked.problem:
-        lines = scan(PROBLEMS[name], asked.rows, found, asked.dtype, asked.jobs)
+        make = partial(PROBLEMS[name], asked.rows, dtype=asked.dtype)
+        lines = scan(make, found, f"{name} {asked.dtype}, {asked.rows} rows", asked.jobs)
         print("\n".join(lines), flush=True)
         bad += len(lines) - 1
     return int(bad > 0)
