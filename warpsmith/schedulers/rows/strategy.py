@@ -113,15 +113,21 @@ def blocks(rows: Rows, params: RowParams, problem: Problem) -> int:
     """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
     rows, or so many that a thread would add too many to one sum. One that is not among those that
     run at once begins when they have ended, and takes as long again.
+
+    Beside sums of columns, as few as take no more turns: the others' sums would be added, too.
     """
     kept = rows.count(problem)
     wanted = params.blocks_per_sm * problem.target.teams(params.cluster)
+    if params.across:  # rows of a block begin equally far behind a vector then
+        wanted = max(1, wanted // params.vector) * params.vector
     count = max(1, min(wanted, -(-kept // params.at_once)))
     if rows.columns:
+        turns = max(1, -(-kept // (count * params.at_once)))
+        count = max(1, -(-kept // (turns * params.at_once)))
         count *= max(1, -(-kept // (count * params.block_y * MOST_ADDED)))
         count *= params.block_y if params.apart else 1
-        if params.across:  # rows of a block begin equally far behind a vector then
-            count = max(1, count // params.vector) * params.vector
+        if params.across:
+            count += -count % params.vector
     return count
 
 

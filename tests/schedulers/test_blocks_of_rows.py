@@ -1,0 +1,45 @@
+"""Blocks that go round rows beside sums of columns: how many, how far ahead, in which registers."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import warpsmith
+from tests.schedulers.test_inner_outer import layer_norm_backward, rms_norm_backward
+from warpsmith.runtime.arrays import NUMPY_DTYPES
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
+
+
+def chosen(rows: int, columns: int, *, sums: int = 2) -> dict[str, int]:
+    """Parameters of the kernel of rows, and its `blocks`, for norms backward of bfloat16 with so
+    many sums of columns.
+    """
+    kind = NUMPY_DTYPES["bfloat16"]
+    x, stat = np.empty((rows, columns), kind), np.empty((rows, 1), np.float32)
+    program: Any = layer_norm_backward if sums == 2 else rms_norm_backward
+    inputs = (x, x, np.empty(columns, kind), *sums * [stat])
+    made = warpsmith.fuse(program).lower(*inputs).compile()
+    words = made.explain().split("kernel 1")[0]
+    parameters = next(line for line in words.splitlines() if line.startswith("  parameters"))
+    found = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", parameters)}
+    grid = re.search(r"grid \((\d+), 1, (\d+)\)", words)
+    assert grid is not None
+    blocks, _ = map(int, grid.groups())
+    at_once = found["block_y"] * found["rows_per_thread"]
+    return {**found, "blocks": blocks, "at_once": at_once, "stage": 4 * columns * at_once}
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "blocks"),
+    [(1369, 3048, 115), (863, 9320, 124), (771, 6920, 129), (2096, 4096, 131), (60, 4096, 30)],
+)
+def test_as_few_as_take_no_more_turns(rows: int, columns: int, blocks: int) -> None:
+    """Each leaves sums to add."""
+    found = chosen(rows, columns)
+    at_once = found["at_once"]
+    turns = -(-rows // (132 * found["blocks_per_sm"] * at_once))
+    assert found["blocks"] == blocks
+    assert (found["blocks"] - 1) * turns * at_once < rows <= found["blocks"] * turns * at_once
