@@ -9,6 +9,8 @@ import pytest
 import warpsmith
 from tests.schedulers.test_inner_outer import layer_norm_backward, rms_norm_backward
 from warpsmith.runtime.arrays import NUMPY_DTYPES
+from warpsmith.schedulers.rows.turns import AHEAD_US
+from warpsmith.targets.hopper import H200
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -43,3 +45,14 @@ def test_as_few_as_take_no_more_turns(rows: int, columns: int, blocks: int) -> N
     turns = -(-rows // (132 * found["blocks_per_sm"] * at_once))
     assert found["blocks"] == blocks
     assert (found["blocks"] - 1) * turns * at_once < rows <= found["blocks"] * turns * at_once
+
+
+@pytest.mark.parametrize("columns", [1088, 1728, 3392, 3712, 4032, 8896, 9344, 9920, 11712, 14400])
+def test_the_memory_is_asked_for_enough_ahead_and_no_more(columns: int) -> None:
+    """Bytes that are on their way while a multiprocessor works on others."""
+    for sums in (1, 2):
+        found = chosen(2350, columns, sums=sums)
+        each = found["stage"] * found["blocks_per_sm"] // found.get("cluster", 1)
+        enough = AHEAD_US * H200.sm_memory
+        assert (found["ring"] - 1) * each >= enough
+        assert found["ring"] == 2 or (found["ring"] - 2) * each < enough

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from enum import Enum, auto
 from itertools import product
@@ -18,12 +19,12 @@ from warpsmith.schedulers.rows.role import (
     CROSSWISE,
     IN_PIECES,
     LEAST_BYTES,
-    RINGS_BYTES,
     TORN,
     unfit,
 )
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.targets.family import WARP, Limits
+from warpsmith.targets.target import Target
 
 SIDE_THREADS = 512
 """The same where rows are loaded ahead: a thread then has enough of a row to be busy alone."""
@@ -37,6 +38,11 @@ MOST_KEPT = 2
 SPREAD = ((65536, 2), (131072, 8))
 """Bytes of a row from which on it may have so many blocks though fewer could keep it: stages are
 smaller then, and fewer sums are left."""
+
+AHEAD_US = 1.1
+"""Of its share of the memory's rate, what a multiprocessor asks for ahead of the rows at work, at
+least: with fewer bytes the memory waits, with many the first rows do. At 17 drawn sizes a stage
+more where there was less took 0.991 of the time (H200, docs/lessons/norms_backward.md)."""
 
 _SIDES = tuple(1 << power for power in range(9))
 
@@ -129,11 +135,13 @@ def _vector_of(rows: Rows, problem: Problem, way: Way) -> int:
     return _vector_of_copies(rows, problem) if way is Way.BY_THREADS else rows.run.vector(problem)
 
 
-def _stages(stage: int, blocks: int, sums: int, limits: Limits) -> tuple[int, ...]:
-    """Stages of so many bytes that a block's ring may have; none if not even two."""
-    room = (limits.block_shared // blocks - SHARED_FIXED - sums) // stage
-    wanted = {max(2, round(size / (blocks * stage))) for size in RINGS_BYTES}
-    return tuple(sorted({min(stages, room) for stages in wanted})) if room >= 2 else ()
+def _stages(stage: int, blocks: int, sums: int, target: Target) -> int:
+    """Stages of so many bytes that a block's ring has: as many as keep the memory busy while it
+    works on one of them, or as there is room for; 0 if not even two.
+    """
+    room = (target.family.limits.block_shared // blocks - SHARED_FIXED - sums) // stage
+    ahead = math.ceil(AHEAD_US * target.sm_memory / (blocks * stage))
+    return min(1 + ahead, room) if room > 1 else 0
 
 
 def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
@@ -237,14 +245,15 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
             size = one + (kept - 1) * rows.loaded
             row = Needs(vector, unroll, size + rows.summed, choice.passing, limits)
             tight = max(side, kept) > 1 and len(rows.sums) > 1
+            exact = covered == length and not uneven
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
                 if row.registers > registers_of(blocks * threads, limits, tight=tight):
                     break
                 sums = shared_sums(rows, covered, side)
-                exact = covered == length and not uneven
                 held = (rows.loaded * covered if by_threads else stage) * side * kept
-                found += (
-                    RowParams(
+                stages = _stages(held, blocks, sums, problem.target)
+                if stages:
+                    params = RowParams(
                         vector=vector,
                         unroll=unroll,
                         block_x=block_x,
@@ -264,8 +273,7 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
                         chunks=chunks,
                         across=across,
                     )
-                    for stages in _stages(held, blocks, sums, limits)
-                )
+                    found.append(params)
         if found:  # what comes later loads or computes again
             return found
     return []
