@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 
 from warpsmith.schedulers.multiprocessor import ENOUGH_WARPS, SHARED_FIXED
-from warpsmith.schedulers.rows.needs import MOST_ELEMENTS
+from warpsmith.schedulers.rows.needs import EASY_SHARE, MOST_ELEMENTS, PREDICATE_REGISTERS
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES, Choice
 from warpsmith.targets.family import WARP, Limits
@@ -24,9 +24,6 @@ MOST_REGISTERS = 240
 
 FIXED_REGISTERS = 30
 """Registers of a thread for addresses, predicates, results of reductions and cursors."""
-
-PREDICATE_REGISTERS = 8
-"""More of them where some threads have less of a row than others."""
 
 NARROW_ELEMENTS = 32
 """Elements of a row that a thread keeps as they were loaded: of more, compilers keep wide ones."""
@@ -50,10 +47,6 @@ ONE_SUM = 4
 
 MOST_KEPT = 2
 """Rows of a group in one turn: one reduction serves both."""
-
-EASY_SHARE = 0.92
-"""Of the registers that a thread is launched with: compilers that have no more than are needed put
-loads behind one another, and kernels took up to 30 % longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,14 @@ from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.across import vector_in_turns, vectorized_across
 from warpsmith.schedulers.rows.by_threads import spread
-from warpsmith.schedulers.rows.needs import MOST_ELEMENTS, Needs, registers_of, shapes, shared_sums
+from warpsmith.schedulers.rows.needs import (
+    MOST_ELEMENTS,
+    PREDICATE_REGISTERS,
+    Needs,
+    registers_of,
+    shapes,
+    shared_sums,
+)
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.role import (
     CROSSWISE,
@@ -246,8 +253,9 @@ def _in_ring(rows: Rows, problem: Problem, cluster: int, way: Way) -> list[RowPa
             row = Needs(vector, unroll, size + rows.summed, choice.passing, limits)
             tight = max(side, kept) > 1 and len(rows.sums) > 1
             exact = covered == length and not uneven
+            needed = row.registers + (PREDICATE_REGISTERS if tight and not exact else 0)
             for blocks in range(1, MOST_BLOCKS_PER_SM + 1):
-                if row.registers > registers_of(blocks * threads, limits, tight=tight):
+                if needed > registers_of(blocks * threads, limits, tight=tight):
                     break
                 sums = shared_sums(rows, covered, side)
                 held = (rows.loaded * covered if by_threads else stage) * side * kept
