@@ -1,8 +1,17 @@
 """Lengths of a scan, and which of them take longer than a longer one."""
 
+from collections.abc import Mapping
+from contextlib import nullcontext
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
-from bench.scan import lengths, slower
+import numpy as np
+import pytest
+
+from bench.problem import Problem
+from bench.scan import PROBLEMS, lengths, slower, timed
+from warpsmith.runtime.arrays import NUMPY_DTYPES
 
 
 def test_lengths_come_from_all_parts_of_the_range():
@@ -18,3 +27,19 @@ def test_a_length_is_held_against_the_fastest_longer_one():
     times = [(8, 5.0), (16, 4.0), (24, 6.0), (32, 5.5), (40, 5.5)]
     assert slower(times) == [(8, 16, 1.25), (24, 32, 6 / 5.5)]
     assert slower([(8, 1.0), (16, 2.0)]) == []
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_what_is_compiled_beside_others_is_what_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(problem: Problem) -> list[np.ndarray]:
+        pairs = zip(problem.shapes, problem.dtypes, strict=True)
+        return [np.zeros(shape, NUMPY_DTYPES[dtype]) for shape, dtype in pairs]
+
+    def interleaved(calls: Mapping[str, Any], warmup: float, rep: float) -> dict[str, float]:
+        columns = [call.args[0][0].shape[1] for call in calls.values()]
+        return {name: 1e-3 * length for name, length in zip(calls, columns, strict=True)}
+
+    monkeypatch.setattr(Problem, "draw", draw)
+    monkeypatch.setattr("warpsmith.testing.do_bench_interleaved", interleaved)
+    make = partial(PROBLEMS["layer_norm_bwd"], 64, dtype="bfloat16")
+    assert timed(make, (1024, 2048), 2.0, nullcontext()) == pytest.approx([1024, 2048])
