@@ -22,7 +22,7 @@ from warpsmith.codegen.roles import (
     register_lines,
     warps_of,
 )
-from warpsmith.codegen.shuffles import draw_lines, keep_lines, shuffle_lines
+from warpsmith.codegen.shuffles import draw_lines, keep_lines, own_line, shuffle_lines
 from warpsmith.codegen.teams import Team, group_of, thread_lines, together, whole_block
 from warpsmith.codegen.values import ValueText
 from warpsmith.codegen.vectors import has_predicate, vector_lines, where_lines
@@ -50,7 +50,7 @@ from warpsmith.kernel.nodes import (
 from warpsmith.kernel.products import BY_WARPS
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordStep
 from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
-from warpsmith.kernel.shuffles import Shuffle
+from warpsmith.kernel.shuffles import Shuffle, TakeOwn
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.tile_scheduler import ReadTile, TakeTile, WithTile
 from warpsmith.kernel.traversal import expressions, walk
@@ -331,6 +331,8 @@ class _Printer:
                 self._all(self._rings.lines(mine, team, f", {ELECTED_LANE.name}"))
             case Shuffle():
                 self._all(shuffle_lines(statement, value, team))
+            case TakeOwn():
+                self._line(own_line(statement, value))
             case DrawByQuads():
                 self._all(draw_lines(statement, value))
             case KeepBits():

@@ -9,7 +9,7 @@ from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText, is_scalar
 from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.nodes import Buffer
-from warpsmith.kernel.shuffles import Shuffle
+from warpsmith.kernel.shuffles import Shuffle, TakeOwn
 from warpsmith.layouts.changes import Round
 
 ALL = 0xFFFFFFFF
@@ -35,6 +35,12 @@ def shuffle_lines(shuffle: Shuffle, value: ValueText, team: Team | None) -> list
             put = f"ws_put_word<{packed}>({_at(shuffle.target, word * packed)}, got);"
             lines.append(put if mask == ALL else f"if ({_holds(mask)}) {put}")
     return block(lines)
+
+
+def own_line(take: TakeOwn, value: ValueText) -> str:
+    """The shuffle that changes nothing, and of which compilers do not know that."""
+    given = f"__shfl_xor_sync(0x{ALL:x}u, {value(take.value)}, 0)"
+    return f"{value.place(take.buffer, take.index)} = {given};"
 
 
 def draw_lines(draw: DrawByQuads, value: ValueText) -> list[str]:

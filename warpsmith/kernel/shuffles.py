@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import ClassVar
 
-from warpsmith.kernel.effects import plain, reads, writes
+from warpsmith.ir.scalar import Expr
+from warpsmith.kernel.effects import expression, plain, reads, writes
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.layouts.changes import Change
 from warpsmith.values import dataclass
@@ -25,3 +26,18 @@ class Shuffle(Statement):
     target: Buffer = field(metadata=writes(count=""))
     source: Buffer = field(metadata=reads(count=""))
     change: Change = field(metadata=plain())
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOwn(Statement):
+    """`buffer[index] = value;`, by a shuffle in which each lane gets what it gave.
+
+    To a compiler lanes hold values of their own then, even where all are the same.
+    """
+
+    collective: ClassVar[bool] = True
+    words = "{buffer} = {value}, to each lane its own"
+
+    buffer: Buffer = field(metadata=writes("index"))
+    index: Expr = field(metadata=expression())
+    value: Expr = field(metadata=expression())

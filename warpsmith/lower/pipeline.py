@@ -27,6 +27,7 @@ from warpsmith.kernel.pipelines import (
 )
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, PackRegisters
 from warpsmith.kernel.rings import AwaitCopies, CommitCopies
+from warpsmith.kernel.shuffles import TakeOwn
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.tiles import PrefetchMap, PrefetchTile
 from warpsmith.kernel.waits import WatchedAwait
@@ -47,6 +48,7 @@ from warpsmith.lower.passes.exchange_parts import exchange_parts
 from warpsmith.lower.passes.go_round import go_round
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
+from warpsmith.lower.passes.keep_lanes_apart import keep_lanes_apart
 from warpsmith.lower.passes.keep_turns import keep_turns
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
@@ -187,6 +189,11 @@ PASSES = (
     _always(batch_welford, "where splitting left steps without predicates"),
     _always(
         batch_levels, "where splitting left steps without predicates, as few of them as there are"
+    ),
+    _always(
+        keep_lanes_apart,
+        "nothing looks at moves of registers any more",
+        makes=(TakeOwn,),
     ),
     _always(narrow_extremes, "once levels are found apart from what is summed at them"),
     _always(
