@@ -5,6 +5,8 @@ import pytest
 
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
+from warpsmith import FusionDefinition, ops
+from warpsmith.engine.lowered import lower_call
 from warpsmith.ir.dtypes import DataType
 
 SHAPES = ((1, 1), (1, 7), (3, 8), (17, 1), (7, 17), (4, 1000), (2, 1023), (33, 64))
@@ -142,3 +144,17 @@ def test_what_there_is_once_a_row_is_not_transposed() -> None:
     arrays = random_inputs(p.fusion, {"T0": (96, 64), "T1": (96, 1)})
     _, kernel = check_automatic(p.fusion, arrays)
     assert not kernel.shared
+
+
+def test_an_input_of_a_part_of_merged_rows_is_loaded_in_vectors() -> None:
+    """Each row of two, one behind the other: a vector of the result is one of the input."""
+    with FusionDefinition() as fd:
+        x, scales = fd.define_tensor([24, 64], True), fd.define_tensor([2], True)
+        each = ops.broadcast(x, [False, True, False]) * ops.broadcast(scales, [True, False, True])
+        fd.add_output(ops.reshape(each, (24, 128)))
+    rows = np.random.default_rng(0).standard_normal((24, 64), np.float32)
+    two = np.array([2, -1], np.float32)
+    compiled = lower_call(fd.fusion, [rows, two]).compile()
+    assert "T0[" not in compiled.asm["cuda"]
+    assert compiled.verify().verdict == "clean"
+    assert np.array_equal(fd.execute([rows, two])[0], np.concatenate([2 * rows, -rows], 1))

@@ -7,7 +7,7 @@ that lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from warpsmith.ir import integers
@@ -38,7 +38,12 @@ class InnerRun:
 
     def last_only(self) -> InnerRun:
         """The run cut down to the fastest dimension."""
-        return replace(self, start=max(len(self.axes) - 1, 0), extent=self.last)
+        start = max(len(self.axes) - 1, 0)
+        return replace(self, start=start, extent=self.last, beside=())
+
+    def parts(self, names: Collection[str]) -> set[Expr]:
+        """Extents of the parts that so named copies walk alone: a vector is inside of one."""
+        return {part for cached, part in self.beside if cached.name in names}
 
     def vector(self, problem: Problem, *, cut_short: bool = False) -> int:
         """The widest vector; it must divide the run, unless its last vector may be cut short."""

@@ -62,6 +62,7 @@ def _flat(
     """
     if params.exact:
         fusion.divisors |= {(run.extent, params.vector)}
+    fusion.divisors |= {(part, params.vector) for part in run.parts(params.vectorized)}
     if params.width:
         first = first_of_rows(map_of(fusion), caches, run)
         sizes = {"vector": params.vector, "width": params.width, "rows": params.unroll}

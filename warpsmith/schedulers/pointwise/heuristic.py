@@ -9,7 +9,7 @@ from typing import Self
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import InnerRun, fastest, find_inner_run
+from warpsmith.schedulers.layout import InnerRun, beside_run, fastest, find_inner_run
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.repeated import repeated
@@ -108,7 +108,8 @@ def inner_run(
     assert output is not None
     axes = [output.shape_axes[d] for d in output.memory_order()]
     if not across:
-        return find_inner_run(domains, axes, caches)
+        run = find_inner_run(domains, axes, caches)
+        return replace(run, beside=beside_run(domains, run, caches))
     groups = {domains.group(axis) for axis in axes if not axis.is_broadcast}
     whole = [c for c in caches if groups <= {domains.group(a) for a in c.copy.shape_axes}]
     return find_inner_run(domains, axes, whole)

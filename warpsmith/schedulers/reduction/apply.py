@@ -84,8 +84,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     shape = shape_of(fusion, domains, caches)
     order = {domains.group(axis): place for place, axis in enumerate(shape.axes)}
     run = len(shape.run.axes) - shape.run.start
-    parts = {part for cached, part in shape.run.beside if cached.name in params.vectorized}
-    fusion.divisors |= {(extent, params.vector) for extent in (shape.run.extent, *parts)}
+    walked = (shape.run.extent, *shape.run.parts(params.vectorized))
+    fusion.divisors |= {(extent, params.vector) for extent in walked}
     count = Symbol(SPLITS, low=1)
     if params.splits:
         fusion.launch_symbols.append(count)
