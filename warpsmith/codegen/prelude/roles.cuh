@@ -12,13 +12,14 @@ __device__ __forceinline__ int ws_warp() {
 __device__ __forceinline__ void ws_meet(int barrier, int threads) {
     asm volatile("bar.sync %0, %1;" :: "r"(barrier), "r"(threads) : "memory");
 }
-// Whether some thread of those that meet says yes.
+// Whether some thread of those that meet says yes. A vote tells ptxas that whole warps know: else
+// what they do next, products in a loop too, has each warp gather first.
 __device__ __forceinline__ bool ws_meet_any(int barrier, int threads, bool mine) {
     unsigned found;
     asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %3, 0; bar.red.or.pred q, %1, %2, p;"
                  " selp.u32 %0, 1, 0, q; }"
                  : "=r"(found) : "r"(barrier), "r"(threads), "r"((unsigned)mine) : "memory");
-    return found != 0;
+    return __any_sync(0xffffffffu, found != 0);
 }
 // The threads of a role that meet: a team for reductions.
 struct ws_role_group {
