@@ -14,8 +14,10 @@ from warpsmith.ir.domains import BLOCK_TYPES, GRID_TYPES, MemoryType, ParallelTy
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Statement
+from warpsmith.kernel.products import Multiply
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordBatch, WelfordStep
 from warpsmith.kernel.scratch import block_reduce_scratch, state_room
+from warpsmith.kernel.traversal import walk
 
 
 class ReductionText:
@@ -266,6 +268,7 @@ class ReductionText:
             of = reduce.shared
             asked = of.number, of.count, of.place, of.segment
             split, splits, place, segment = map(self._value, asked)
+            template += self._apart(reduce)
         else:
             split, splits = self._linear(reduce.grid_axes)
             segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
@@ -277,6 +280,14 @@ class ReductionText:
             f"({kind}*){reduce.workspace.name}, (unsigned*){reduce.semaphore.name}, {scratch}, "
             f"{split}, {splits}, {place}, {segment}, {who});"
         )
+
+    def _apart(self, reduce: Reduce) -> str:
+        """Sums that threads carry beside products have their registers one further than these, so
+        that no addition reads both from one bank.
+        """
+        products = {s.accumulators for s in walk(self._kernel.body) if isinstance(s, Multiply)}
+        beside = products and not reduce.meets and products.isdisjoint(reduce.buffers)
+        return ", 1" if beside else ""
 
     def _linear(self, axes: tuple[ParallelType, ...]) -> tuple[str, str]:
         """Row-major index over some grid axes, and their number; unused axes are left out."""

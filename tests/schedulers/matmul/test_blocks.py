@@ -1,22 +1,29 @@
 """Products that are scaled by blocks of k: every tile and cluster, and what their kernels are."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from tests.support.machine_code import machine_lines
 from tests.support.scaled import E4, fusion_of, kernel_of, operands, program
 from warpsmith import DataType, fuse, knobs, ops
+from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.integers import ONE
 from warpsmith.ir.scalar import Const, Expr, Symbol, evaluate
 from warpsmith.kernel.agents import Branch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector, Let, Store
 from warpsmith.kernel.pipelines import By
 from warpsmith.kernel.traversal import walk
+from warpsmith.runtime.nvrtc import compile_source
+from warpsmith.runtime.source import Source
 from warpsmith.schedulers.matmul import applicability, heuristic
 from warpsmith.schedulers.matmul.blocks import Spread
 from warpsmith.schedulers.matmul.candidates import candidates
+from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
@@ -92,6 +99,105 @@ def test_tiles_that_are_staged_whole(
     assert "store_stages=1" in compiled.explain()
 
 
+@pytest.mark.few(3)
+@pytest.mark.parametrize("kind", ["blocks", "squares", "columns"])
+@pytest.mark.parametrize("k", [128 * 17, 128 * 16, 128 * 16 + 64])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tile": (64, 32, 128), "chunk": 32, "blocks": 4, "store_stages": 2},
+        {"tile": (128, 128, 128), "chunk": 64, "blocks": 4, "store_stages": 1},  # one for all
+        {"tile": (128, 128, 128), "chunk": 64, "blocks": 3, "store_stages": 1},
+        {"tile": (192, 64, 128), "chunk": 64, "blocks": 3, "store_stages": 1},
+    ],
+)
+def test_parts_of_the_last_tiles(
+    monkeypatch: pytest.MonkeyPatch, kind: str, given: dict[str, Any], k: int
+) -> None:
+    """Blocks have every second turn of steps, or third: turns whose scales come at once, the last
+    of which is cut short. Two runs give the same bits.
+    """
+    usual = {"stages": 2, "group": 2, "stream": True, "splits": 1, "passes": 1}
+    with_params(monkeypatch, **usual | given)
+    args, wanted = operands(136, 200, k, kind)
+    with knobs.scope(device="sim"):
+        scaled = program(kind, dtype=DataType.BFloat16)
+        compiled = scaled.lower(*args).compile()
+        assert compiled.verify(schedules=2).verdict == "clean"
+        first, second = (torch.as_tensor(scaled(*args)) for _ in range(2))
+    assert "stream=True" in compiled.explain()
+    assert torch.equal(first, second)
+    assert float((first.double() - wanted).norm() / wanted.norm()) < 2**-8
+
+
+def shared_kernel(**params: Any) -> Kernel:
+    """Blocks have parts of the last tiles of 128 x 128."""
+    shape = {"tile": (128, 128, 128), "chunk": 32, "store_stages": 2, "stages": 4, "group": 1}
+    made: Kernel = kernel_of(fusion_of(), stream=True, passes=1, **shape | params)
+    return made
+
+
+def test_sums_of_parts_are_added_up_where_they_are_carried() -> None:
+    """What is past the ends of the result is 0 only where blocks have parts of a tile: memory would
+    keep what nobody wrote.
+    """
+    text = cuda_text(shared_kernel(), H200)
+    (reduced,) = re.findall(r"ws_grid_reduce<ws_sum, 64, false, false, false, 1>\((\w+), ", text)
+    (carried,) = set(re.findall(r"(\w+)\[[^\]]*\] = ws_sum::combine", text))
+    assert reduced == carried
+    masked = text.partition("if (1 < tile_parts) {")[2].partition("ws_grid_reduce<")[0]
+    assert re.findall(r"(\w+)\[[^\]]*\] = .* \? \(\1\[[^\]]*\]\) : \(0\.0f\);", masked) == [reduced]
+
+
+def test_sums_and_products_are_in_different_banks_of_registers() -> None:
+    """Sums that leave by fours were where products are among four: two of three operands of an
+    addition in one bank. 128 x 192 took 915, not 870, for 8192 x 8192 x 8192 (an H200). Whole warps
+    know who adds up parts: none gathers in front of a product.
+    """
+    source = Source(text=cuda_text(shared_kernel(), H200), entry="k", arch="sm_90a")
+    lines = machine_lines(compile_source(source).cubin)
+    found = [re.match(r"FFMA (R\d+), (R\d+)\S*, R\d+\S*, (R\d+)", line) for line in lines]
+    added = [(each[2], each[3]) for each in found if each and each[1] == each[3]]
+    assert len(added) >= 4 * 64
+    alike = sum(int(product[1:]) % 2 == int(total[1:]) % 2 for product, total in added)
+    assert 20 * alike < len(added)
+    assert not [line for line in lines if "WARPSYNC" in line]
+
+
+@pytest.mark.parametrize(
+    ("tile", "passes", "stream"),
+    [
+        ((128, 192), 1, False),
+        ((128, 192), 1, True),
+        ((192, 128), 1, True),
+        ((256, 128), 2, False),  # with parts it spills
+    ],
+)
+def test_sums_of_integers_are_exact(
+    monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], passes: int, stream: bool
+) -> None:
+    """Of halves of each step's products, and of parts of the last tiles: sums of small integers
+    have no rounding but the last one.
+    """
+    shape = {
+        "chunk": 64,
+        "store_stages": 1,
+        "blocks": 2,
+        "group": 1,
+        "stages": 3 if passes > 1 else 4,
+    }
+    with_params(monkeypatch, tile=(*tile, 128), passes=passes, stream=stream, **shape)
+    given, _ = operands(136, 328, 2048, "blocks")
+    a, b = (torch.randint(-2, 3, t.shape).float() for t in given[:2])
+    of_a, of_b = (torch.randint(1, 3, t.shape).float() for t in given[2:])
+    wide_a = a.double() * of_a.double().repeat_interleave(128, 1)
+    wide_b = b.double() * of_b.double().repeat_interleave(128, 0)[:328].repeat_interleave(128, 1)
+    with knobs.scope(device="sim"):
+        scaled = program("blocks", dtype=DataType.BFloat16)
+        got = torch.as_tensor(scaled(a.to(E4), b.to(E4), of_a, of_b))
+    assert torch.equal(got, (wide_a @ wide_b.T).bfloat16())
+
+
 def test_a_block_of_several_tiles_stages_each_whole() -> None:
     """What it stores leaves beside the next tile's products; so columns may be 192, and tall tiles
     give a stage away. A block of one tile stores a chunk while it stages the next one.
@@ -110,6 +216,28 @@ def test_a_block_of_several_tiles_stages_each_whole() -> None:
     assert (64, 192) not in many  # one group has no other that multiplies
     once = found(128, 7168)
     assert once[128, 128][1] == once[128, 64][1] == 2
+
+
+def test_last_tiles_are_shared_where_rounds_are_left_or_empty() -> None:
+    """9.2 rounds of 128 x 192 are predicted to take less than seven of 256 x 128, of which none has
+    parts: registers do not hold them. 43 tiles of 192 rows have an empty place in groups of eleven,
+    and so 22 rounds, not 21.
+    """
+    scales = (Spread(rows=True, share=128), Spread(rows=False, share=128))
+    moved = Beside(staged=("T0",), out=2, widest=2)
+    problem = Problem(values={}, alignment={}, target=H200)
+
+    def ranked(m: int, n: int, k: int) -> list[tuple[tuple[int, int], bool]]:
+        work = Work(m=m, n=n, k=k, element=1, moved=moved, scales=scales)
+        return [(params.tile[:2], params.stream) for params, _ in work.ranked(problem)]
+
+    large = ranked(4096, 7168, 16384)
+    assert large.index(((128, 192), True)) < large.index(((256, 128), False))
+    assert large.index(((256, 128), False)) < large.index(((128, 192), False))
+    assert ((256, 128), True) not in large
+    square = ranked(8192, 8192, 8192)
+    assert ((128, 192), True) not in square  # 20.8 rounds
+    assert square.index(((192, 128), True)) < square.index(((192, 128), False))
 
 
 def test_what_is_beside_a_scaled_product_comes_in_chunks() -> None:

@@ -36,8 +36,9 @@ __device__ __forceinline__ bool ws_arrives_last(unsigned* counter, int splits) {
 }
 // What a thread of a team of `splits` blocks has in the workspace, and where. Threads that differ only
 // in the axes that are reduced hold the same, of which one writes; all of them read, each some of the
-// blocks' values.
-template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
+// blocks' values. Accesses begin with value `First`: ptxas has registers of one access in a row, whose
+// place among four decides in which bank each is.
+template <int N, bool RX, bool RY, bool RZ, int First, class T> struct ws_grid_parts {
     // A thread's values in as wide accesses as they divide into, threads side by side.
     static constexpr int bytes = sizeof(T) * N;
     static constexpr int unit = bytes % 16 == 0 ? 16 : bytes % 8 == 0 ? 8 : 4;
@@ -62,7 +63,7 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
         if (part != 0) return;
         held mine;
         #pragma unroll
-        for (int n = 0; n < N; ++n) mine.values[n] = values[n];
+        for (int n = 0; n < N; ++n) mine.values[n] = values[(n + First) % N];
         #pragma unroll
         for (int i = 0; i < accesses; ++i)
             partials[((long long)split * accesses + i) * kept] = mine.accessed[i];
@@ -78,7 +79,10 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
             for (int i = 0; i < accesses; ++i)
                 theirs.accessed[i].load(partials + ((long long)other * accesses + i) * kept);
             #pragma unroll
-            for (int n = 0; n < N; ++n) values[n] = Op::combine(values[n], theirs.values[n]);
+            for (int n = 0; n < N; ++n) {
+                T& value = values[(n + First) % N];
+                value = Op::combine(value, theirs.values[n]);
+            }
         }
     }
 };
@@ -90,13 +94,13 @@ template <int N, bool RX, bool RY, bool RZ, class T> struct ws_grid_parts {
 // `workspace` has grid_workspace_elements(...) elements; `semaphore` has one word a segment, 0
 // before the launch and 0 again after it. Each call of a kernel needs a workspace and semaphores
 // of its own. All threads of the team must call it; `splits` is the same for all.
-template <class Op, int N, bool RX, bool RY, bool RZ, class T, class X, class Y, class Z,
-          class Team = ws_whole_block>
+template <class Op, int N, bool RX, bool RY, bool RZ, int First = 0, class T, class X, class Y,
+          class Z, class Team = ws_whole_block>
 __device__ __forceinline__ bool ws_grid_reduce(
     T (&values)[N], T* workspace, unsigned* semaphore, T* scratch, int split, int splits,
     long long place, long long segment, X bx, Y by, Z bz, Team team = {}) {
     if (splits == 1) return true;
-    const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, place, bx, by, bz, team);
+    const ws_grid_parts<N, RX, RY, RZ, First, T> parts(workspace, place, bx, by, bz, team);
     parts.write(values, split);
     team.meet();
     const bool first = (team.tx() | team.ty() | team.tz()) == 0;
@@ -131,7 +135,7 @@ __device__ __forceinline__ void ws_grid_reduce_for_all(
     T (&values)[N], T* workspace, unsigned* semaphore, T* scratch, int split, int splits,
     long long place, long long segment, X bx, Y by, Z bz, Team team = {}) {
     if (splits == 1) return;
-    const ws_grid_parts<N, RX, RY, RZ, T> parts(workspace, place, bx, by, bz, team);
+    const ws_grid_parts<N, RX, RY, RZ, 0, T> parts(workspace, place, bx, by, bz, team);
     parts.write(values, split);
     team.meet();
     if ((team.tx() | team.ty() | team.tz()) == 0) ws_grid_meet(semaphore + segment, splits);

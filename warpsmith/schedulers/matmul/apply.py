@@ -31,7 +31,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups
 from warpsmith.schedulers.matmul.heuristic import products_of
-from warpsmith.schedulers.matmul.joins import Join, share_out, shared
+from warpsmith.schedulers.matmul.joins import Join, own_steps, share_out, shared
 from warpsmith.schedulers.matmul.params import OPERANDS, MatmulParams
 from warpsmith.schedulers.matmul.prologues import Held
 from warpsmith.schedulers.matmul.room import piece_of
@@ -97,7 +97,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     for tile, (which, turned) in tiles.items():
         _load(tile, params, which, turned=turned)
     parts = [_multiply(each, params) for each in products]
-    joins = [Join.of(*each, params) for each in zip(sums, parts, strict=True)]
+    scales = scales and scales.parted(params)
+    own = [scales.blocks.sums] if scales else parts
+    joins = [Join.of(*each, params) for each in zip(sums, own, strict=True)]
     for tensor in beside:
         share_out(tensor, params.outer, params)
     epilogue.lay_on(beside, sums)
@@ -197,8 +199,7 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     for axis in tile:
         parallelize(operand, axis, ParallelType.tma)
     if params.scaled:
-        split(operand, at, params.scaled)
-        at += 1
+        at = own_steps(operand, at, params)
     ring = OPERANDS if params.shares else ""
     circular_buffer(operand, params.stages, role=LOAD, ring=ring, stage_slice_position=at + 1)
 
@@ -212,7 +213,7 @@ def _tiles_of_k(tensor: TensorView, params: MatmulParams) -> int:
         parallelize(tensor, at + 3, kind)
         reorder(tensor, {at + 3: at})
         at += 1
-    if params.stream:
+    if params.stream and not params.scaled:
         split(tensor, at + 2, 1, inner_split=False)
         parallelize(tensor, at + 2, ParallelType.part)
         reorder(tensor, {at + 2: at})
@@ -226,7 +227,7 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     assert atom is not None, f"`can` admitted {parts.name}, which no atom computes"
     of_block = parts.root is not parts.logical
     at = params.outer if of_block else _tiles_of_k(parts, params)
-    if params.in_parts:
+    if params.in_parts and not of_block:
         (parts,) = rfactor(parts, [at + 2, at + 3])
     width = SWIZZLE // atom.size
     steps = (width, atom.depth) if params.tile[2] > width else (atom.depth,)
@@ -240,6 +241,6 @@ def _multiply(product: Matmul, params: MatmulParams) -> TensorView:
     if params.passes > 1 and not of_block:  # each step of k in all passes
         reorder(parts, {at + own: at + own + 1 + len(steps)})
     if of_block:
-        split(parts, at, params.scaled)
+        own_steps(parts, at, params)
     tensorize(parts)
     return parts

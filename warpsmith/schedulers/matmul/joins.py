@@ -19,6 +19,18 @@ def shared(params: MatmulParams) -> list[tuple[int, ParallelType]]:
     return [way for way in ways if way[0] > 1]
 
 
+def own_steps(tensor: TensorView, at: int, params: MatmulParams) -> int:
+    """Loop `at` over steps of k is two where scales of several come at once; a block has some of
+    these, of the last tiles (stream-K): `[part, k tiles, k tile]`. How many stand before the last.
+    """
+    if params.scaled:
+        split(tensor, at, params.scaled)
+    if params.stream:
+        split(tensor, at, 1, inner_split=False)
+        parallelize(tensor, at, ParallelType.part)
+    return at + params.stream + (params.scaled > 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Join:
     """What each block has summed of a tile, on the way to the whole sums.

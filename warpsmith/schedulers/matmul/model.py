@@ -33,6 +33,14 @@ FIRST_OPERAND = 24
 of several products read it again, which takes no longer: two of 128 columns are as fast as one of
 256 (docs/lessons/epilogues.md)."""
 
+SUMMED, ALIKE = 1.05, 0.7
+SUM_CYCLES, COLUMN_CYCLES = 80, 2
+"""How much longer products take whose threads add each step's to sums of their own, power for one;
+and of the pauses in which a group does so, how many another one's products do not fill: tensor
+cores have 2 cycles for a column of a step, threads an addition for two and 80 cycles of waits. Of
+8192 x 8192 x 8192 and two more 128 x 192, 192 x 128 and 256 x 128 took 1, 0.99 and 1.03 for each
+element of a tile, 1, 1 and 1.03 so (an H200)."""
+
 L2_SHARE = 1.25
 SM_SHARE = 1.75
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them."""
@@ -217,7 +225,7 @@ def predicted_us(
     tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))
     places = tiles if groups > 1 else places
     wide, held = products * columns, products * (loaded + columns * (np.asarray(loaded) == 0))
-    asked = wide + (0 if prologue else FIRST_OPERAND)
+    asked = wide * _summed(ways) if ways.scaled else wide + (0 if prologue else FIRST_OPERAND)
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     all_terms = batches * products * m * n * k / depth * ways.lines * DEPTH_BYTES
@@ -262,12 +270,15 @@ def predicted_us(
     steps = np.ceil(of_part / splits) * ways.lines
 
     def last_round(rest: Numbers) -> Times:
-        among = np.minimum(blocks // np.maximum(rest, 1), np.minimum(steps, MOST_PARTS))
+        at_once = ways.scaled or 1
+        turns = np.ceil(steps / at_once)
+        among = np.minimum(blocks // np.maximum(rest, 1), np.minimum(turns, MOST_PARTS))
         shared = np.where(ways.stream, np.maximum(among, 1), 1)  # as `last_parts`
         share = rest * shared / target.sm_count  # of multiprocessors that read
         share = np.where(apart & (share < 1), share**FEW_PLACES, share)
         reading = share * target.sm_count
-        last = np.ceil(steps / shared) * _together(step + (each * reading) ** AT_ONCE)
+        some = np.minimum(np.ceil(turns / shared) * at_once, steps)
+        last = some * _together(step + (each * reading) ** AT_ONCE)
         return np.asarray(last + (shared > 1) * (LAST_US + shared * summed / SUMS_READ_RATE))
 
     whole, rest = np.divmod(np.where(ways.stream, tiles, places), blocks)
@@ -290,6 +301,12 @@ def predicted_us(
     turns = turns + (np.asarray(epilogue[1]) > 0) * LAST_CHUNK_US * ways.kept / chunk
     alone = whole * (main + behind) + (rest > 0) * (last + behind)
     return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), moved))
+
+
+def _summed(ways: Ways) -> Times:
+    """How much longer products take where threads add those of each step to sums of their own."""
+    pause = (ways.columns / 2 + SUM_CYCLES) / (COLUMN_CYCLES * ways.columns)
+    return np.asarray(SUMMED + ALIKE * pause * pause / ways.groups)
 
 
 def _disturbed(*each: float | Times) -> Times:

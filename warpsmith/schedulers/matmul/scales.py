@@ -8,19 +8,22 @@ operands; tensor cores' threads read one step after the other of a stage.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedule.caches import cache_after
+from warpsmith.schedule.caches import cache_after, rfactor
 from warpsmith.schedule.carriers import set_load_store_op
 from warpsmith.schedule.inline import inline_at
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import merge, parallelize, reorder, set_memory_type, split
 from warpsmith.schedulers.matmul.blocks import Carried, Spread, carried
 from warpsmith.schedulers.matmul.epilogue import fragments
+from warpsmith.schedulers.matmul.joins import own_steps
 from warpsmith.schedulers.matmul.params import FOUR, SCALE_STAGES, MatmulParams
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
@@ -58,17 +61,26 @@ class Scales:
         """All that is computed in the loop over blocks."""
         return {*self.tiles, *self.blocks.loads, *self.blocks.scaled}
 
+    def parted(self, params: MatmulParams) -> Scales:
+        """With loops over the steps of k that a block has; its sums are what it has of a tile."""
+        at, sums = params.outer, self.blocks.sums
+        for tensor in (sums, *self.blocks.scales, *self.blocks.scaled):
+            reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
+            own_steps(tensor, at, params)
+        if not params.stream:
+            return self
+        (own,) = rfactor(sums, [at + 1, at + 2])
+        return replace(self, blocks=replace(self.blocks, sums=own))
+
     def lay(self, parts: TensorView, params: MatmulParams) -> None:
         """Threads scale each block's product where they have it, and add it to what they carry."""
-        at, sums, scaled = params.outer, self.blocks.sums, self.blocks.scaled
+        at, sums, scaled = params.outer + params.stream, self.blocks.sums, self.blocks.scaled
         if params.whole > 1:
-            blocks = self.blocks.sums.root[-1].extent
+            blocks = sums.root[-1].extent
             Fusion.of(sums).divisors |= {(blocks, params.scaled)}
         for tensor in (sums, *self.blocks.scales, *scaled):
-            reorder(tensor, {at + 2: at})  # turn, grid, k tile, rows, columns
-            split(tensor, at + 1, ROWS)
-            fragments(tensor, at + 2, params)
-            split(tensor, at, params.scaled)
+            split(tensor, at + 2, ROWS)
+            fragments(tensor, at + 3, params)
         for tile, spread in self.tiles.items():
             self._lay(tile, spread, params)
         inline_at(sums, at + 2, selected_tensors=list(self.blocks.scales))
@@ -80,8 +92,10 @@ class Scales:
         threads share the last two in the order of memory.
         """
         at, edge = params.outer, params.tile[0 if spread.rows else 1]
-        split(tile, at + 2, params.scaled)
-        reorder(tile, {at + 2: at})  # turn, grid, k tiles, rows, columns, k tile
+        reorder(tile, {at + 2: at})  # turn, grid, k tile, rows, columns
+        own = own_steps(tile, at, params)
+        reorder(tile, {own: own + 2})  # turn, grid, k tiles, rows, columns, k tile
+        at = own - 1
         if spread.rows:
             reorder(tile, {at + 2: at + 1})
         together = int(spread.together(edge))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpsmith.schedulers.matmul.params import Numbers
+from warpsmith.schedulers.matmul.params import Flags, Numbers
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS, at_start, of_each
 from warpsmith.schedulers.matmul.ways import Ways, joined
 from warpsmith.targets.family import Limits
@@ -44,15 +44,38 @@ def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
         (place,) = np.nonzero(fits & (room > 1) & ((parts < room) | (most == 0)))
         found.append(ways.at(place, parts=parts[place]))
         places.append(place)
-    rounds, rest = np.divmod(tiles, ways.blocks)
-    few = (rounds > 0) & (rounds < MOST_LAST_ROUNDS) & (rest > 0) & (2 * rest <= ways.blocks)
+    few = _leaves_few(ways, tiles) & (tiles < MOST_LAST_ROUNDS * ways.blocks)
     (place,) = np.nonzero(fits & few & (ways.splits == 1))
     found.append(ways.at(place, stream=np.ones_like(place)))
     return joined(found, np.concatenate([*places, place]))
 
 
-def with_last_parts(ways: Ways) -> Ways:
+def with_last_parts(ways: Ways, tiles: Numbers, places: Numbers) -> Ways:
+    """Schedules of products with scales along k, each before that where blocks have parts of the
+    tiles that are left for less than half a round, or go round tiles alone, if without the empty
+    places of the last group these are a round less.
+
+    Args:
+        tiles: as of `with_parts`.
+        places: for these, with the empty ones.
+    """
+    fewer = -(-tiles // ways.blocks) < -(-places // ways.blocks)
+    return _before_sharing(ways, (ways.passes == 1) & (fewer | _leaves_few(ways, tiles)))
+
+
+def with_last_parts_of_groups(ways: Ways) -> Ways:
     """Schedules of products by group, each before the same with parts of the last tiles."""
-    (place,) = np.nonzero((ways.chunk > 0) & (ways.splits == 1))
-    shared = ways.at(place, stream=np.ones_like(place))
-    return joined([ways, shared], np.concatenate([np.arange(len(ways)), place]))
+    return _before_sharing(ways, np.full(len(ways), True))
+
+
+def _leaves_few(ways: Ways, tiles: Numbers) -> Flags:
+    """Those that leave tiles for less than half a round behind others."""
+    rounds, rest = np.divmod(tiles, ways.blocks)
+    return np.asarray((rounds > 0) & (rest > 0) & (2 * rest <= ways.blocks))
+
+
+def _before_sharing(ways: Ways, shared: Flags) -> Ways:
+    """Each before that where blocks have parts of the last tiles, where they may."""
+    (place,) = np.nonzero(shared & (ways.chunk > 0) & (ways.splits == 1))
+    sharing = ways.at(place, stream=np.ones_like(place))
+    return joined([ways, sharing], np.concatenate([np.arange(len(ways)), place]))
