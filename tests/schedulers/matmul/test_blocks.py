@@ -240,9 +240,15 @@ def test_last_tiles_are_shared_where_rounds_are_left_or_empty() -> None:
     assert square.index(((192, 128), True)) < square.index(((192, 128), False))
 
 
-def test_what_is_beside_a_scaled_product_comes_in_chunks() -> None:
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_beside_a_scaled_product_comes_in_chunks(
+    monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
     """A residual and a bias come ahead; scales the threads load."""
-    given, scaled = operands(136, 144, 256, "blocks")
+    if stream:
+        shape = {"tile": (64, 32, 128), "chunk": 32, "load_stages": 2, "store_stages": 2}
+        with_params(monkeypatch, stream=True, stages=2, group=2, blocks=4, passes=1, **shape)
+    given, scaled = operands(136, 144, 2048 if stream else 256, "blocks")
     beside = [torch.randn(136, 144).half(), torch.randn(144).half()]
     wanted = scaled + beside[0].double() + beside[1].double()
 
