@@ -112,7 +112,7 @@ UNDRAWN = {
     "numbers, and no tensors": ("shape", "size"),
     "rules that are functions of a program's own": ("reduce", "scan"),
     "extents that are no product of sizes": (
-        *("chunk", "narrow", "pad", "slice", "split", "unbind"),
+        *("chunk", "narrow", "pad", "slice", "split", "tiles", "unbind"),
         *("choose", "index"),
     ),
     "`full` by another name, of a fusion that has no tensor yet": ("ones", "zeros"),

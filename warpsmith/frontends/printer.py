@@ -217,6 +217,9 @@ class _Writer:
                     words = f"repeats={times}, dim={dim}, output_size={size}"
                     text = f"fd.ops.repeat_interleave({text}, {words})"
             return text
+        if operation.kind == "tiles":
+            dim, count = operation.tiles
+            return f"fd.ops.tiles({_name(operation.source)}, dim={dim}, size={count})"
         keyword = _MOVE_ARGUMENT.get(operation.kind)
         if keyword is None:
             raise InternalError(f"a move of kind {operation.kind} cannot be printed")

@@ -50,11 +50,12 @@ class Pointwise(OneResult):
 class Move(OneResult):
     """A copy that renames axes.
 
-    `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze`, `reshape` or
-    `repeat_interleave`; `origin[k]` is the input dimension that root axis `k` of the output comes
-    from, None for a new broadcast axis. `arguments` are what the user wrote, for printing; of
-    `repeat_interleave`, how often elements of each axis are repeated, and its extent. Those come
-    from the outer part of the axis, by its first split.
+    `kind` is `permute`, `broadcast`, `broadcast_in_dim`, `expand`, `squeeze`, `reshape`,
+    `repeat_interleave` or `tiles`, whose last tile has anything past the end. `origin[k]` is the
+    input dimension that root axis `k` of the output comes from, None for a new broadcast axis.
+    `arguments` are what the user wrote, for printing; of `repeat_interleave`, how often elements of
+    each axis are repeated, and its extent. Those come from the outer part of the axis, by its first
+    split.
     """
 
     kind: str
@@ -86,6 +87,14 @@ class Move(OneResult):
             if isinstance(transform, Split) and transform.axis in repeated:
                 parts.setdefault(transform.axis, transform.outer)
         return parts
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Of `tiles`, which dimension is divided, and how many elements a tile has."""
+        place, size = self.arguments
+        assert isinstance(place, int)
+        assert isinstance(size, int)
+        return place, size
 
     @property
     def repeats(self) -> tuple[int, ...]:

@@ -55,6 +55,7 @@ from warpsmith.ops.shape import (
 )
 from warpsmith.ops.slicing import chunk, narrow, select, slice, split, unbind
 from warpsmith.ops.sorting import argsort, count_up_to, nth_parted, sort, topk
+from warpsmith.ops.tiles import tiles
 
 __all__ = [
     *_POINTWISE,
@@ -137,6 +138,7 @@ __all__ = [
     "stride_order",
     "sum",
     "take_along_axis",
+    "tiles",
     "topk",
     "transpose",
     "tril",

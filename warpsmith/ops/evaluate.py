@@ -162,6 +162,11 @@ class _Evaluator:
         shape = self._shape(operation.output.shape_axes)
         for dim, times in enumerate(operation.repeats):
             array = np.repeat(array, times, dim).take(range(shape[dim]), dim)
+        if operation.kind == "tiles":
+            place, size = operation.tiles
+            missing = shape[place] * size - array.shape[place]
+            ends = [(0, missing if d == place else 0) for d in range(array.ndim)]
+            return np.pad(array, ends).reshape(shape)
         return (
             array.reshape(shape) if operation.kind == "reshape" else np.broadcast_to(array, shape)
         )
