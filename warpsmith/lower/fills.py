@@ -10,7 +10,7 @@ from __future__ import annotations
 from warpsmith.ir.atoms import tensorized_by
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
-from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.targets.atoms import WGMMA
@@ -80,6 +80,8 @@ def _is_awaited(product: Matmul) -> bool:
 
 def copies(operation: Operation) -> bool:
     """Whether what the operation gives is 0 wherever what it reads is, since it is the same."""
+    if isinstance(operation, Move):
+        return operation.kind == "tiles"
     return (
         isinstance(operation, Pointwise)
         and operation.op == "set"

@@ -16,6 +16,7 @@ from warpsmith.ir.part import Part
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import Operation
 from warpsmith.planner.alike import Shape, shape_of
+from warpsmith.planner.attended import attended
 from warpsmith.planner.between import (
     narrowest,
     read_at_other_places,
@@ -49,6 +50,8 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     if 0 < len(own) < len(sinks):
         return _with_own_kernels(segments, sinks, stored, own)
     region = segments.graph.slice(sinks, stored)
+    if given := attended(segments, region, sinks, stored):
+        return _with_own_kernels(segments, [*sinks, *given], stored, given)
     read = _read_at_other_places(segments.graph, region)
     whole = segments.of(sinks, stored)
     as_one = segments.go_together(sinks, stored) and segments.decided.kept.isdisjoint(sinks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.schedulers.attention.candidate import Attention
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.inner_grid.candidate import InnerGrid
 from warpsmith.schedulers.matmul.candidate import Product
@@ -16,6 +17,7 @@ from warpsmith.schedulers.rows.candidate import InnerOuter, InnerPersistent
 from warpsmith.schedulers.scan.candidate import Scanned
 
 SCHEDULERS: tuple[type[Candidate], ...] = (
+    Attention,
     Pointwise,
     Reduced,
     OfParts,
