@@ -142,6 +142,7 @@ TABLE: Mapping[str, Meaning] = {
     "sum.dim_IntList": meanings.accumulation(ops.sum),
     "var.correction": meanings.var,
     "var_mean.correction": meanings.var_mean,
+    "warpsmith.attention_of_rows": meanings.attended,
     "where.self": meanings.plain(ops.where),
 }
 """By torch's name, `aten.` and `.default` left out, each operation that a fusion takes."""

@@ -9,7 +9,7 @@ from typing import Any
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-from warpsmith.torch_backend.attention import lay_masks_dense
+from warpsmith.torch_backend.attention import lay_masks_dense, take_few_rows
 from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
@@ -37,6 +37,7 @@ def backend(
         mode, options: as `options.read_options` knows them.
     """
     chosen = read_options(mode, options)
+    take_few_rows(module)
     lay_masks_dense(module)
     parameters = parameters_of(module.graph.find_nodes(op="placeholder"))
 

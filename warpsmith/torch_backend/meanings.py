@@ -18,6 +18,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full, Precision
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
+from warpsmith.ops.attention_in_tiles import attention_in_tiles
 from warpsmith.values import dataclass
 
 
@@ -86,6 +87,10 @@ def product_added(join: Callable[..., Any]) -> Meaning:
         return ops.add(x, found if value == 1 else ops.mul(found, value))
 
     return meaning
+
+
+def attended(at: At, query: Any, key: Any, value: Any, mask: Any, scale: Any) -> Any:
+    return attention_in_tiles(query, key, value, mask, scale=scale)
 
 
 def gelu(at: At, x: Any, *, approximate: str = "none") -> Any:

@@ -31,7 +31,6 @@ from warpsmith.torch_backend.sizes import UnknownSize, expression_of, is_free, i
 from warpsmith.torch_backend.writes import (
     WRITES,
     behind_writes,
-    beside_readers,
     element_write,
     writes,
     writes_alone,
@@ -135,14 +134,12 @@ def regions_of(graph: Graph, precision: Precision, products: bool) -> Regions:
         kinds = {n: Kind.left if n.op == "call_function" else Kind.given for n in nodes}
         return Regions(kinds, dict.fromkeys(left, reason), (), {})
     kinds = {node: sorting.kind(node) for node in nodes}
-    by_torch = {node for node in nodes if kinds[node] is Kind.left}
-    refused = beside_readers(filter(writes, nodes), behind, by_torch)
     while True:
-        kinds |= dict.fromkeys(refused, Kind.left)
-        sorting.reasons |= dict.fromkeys(refused, WRITES)
         members = tuple(_joined(nodes, kinds, _levels(nodes, kinds, behind)))
         if not (refused := writes_alone(members)):
             return Regions(kinds, sorting.reasons, members, behind)
+        kinds |= dict.fromkeys(refused, Kind.left)
+        sorting.reasons |= dict.fromkeys(refused, WRITES)
 
 
 class _Sorting:
@@ -262,8 +259,10 @@ def _levels(
     for node in nodes:
         sources = (*node.all_input_nodes, *behind.get(node, ()))
         kind = kinds[node]
-        if kind is Kind.taken:
-            levels[node] = usable[node] = max((usable[each] for each in sources), default=0)
+        if kind is Kind.taken:  # in a region what reads an input stands in no order with a write
+            others = [levels[each] + 1 for each in behind.get(node, ()) if kinds[each] is kind]
+            levels[node] = max((*others, *(usable[each] for each in sources)), default=0)
+            usable[node] = levels[node]
             continue
         levels[node] = max((levels[each] for each in sources), default=-1)
         if kind is Kind.free:
@@ -280,13 +279,14 @@ def _delay(
     nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: dict[Node, int], ordered: set[Node]
 ) -> None:
     """Let what only inputs of the graph are read for be computed where it is first read, but for
-    what has a place in an order.
+    products, and what has a place in an order.
 
     A cast of a weight is then part of the region that reads it, and not a region of its own.
     """
     early: dict[Node, bool] = {}
     for node in nodes:
-        before = node not in ordered and all(early[each] for each in node.all_input_nodes)
+        before = node not in ordered and name_of(node.target) not in PRODUCTS
+        before = before and all(early[each] for each in node.all_input_nodes)
         early[node] = kinds[node] is Kind.given or (kinds[node] is not Kind.left and before)
     bound: dict[Node, int] = {}
     for node in reversed(nodes):

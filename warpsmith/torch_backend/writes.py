@@ -126,17 +126,6 @@ def behind_writes(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]] | None
     return found
 
 
-def beside_readers(
-    written: Iterable[Node], behind: Mapping[Node, Sequence[Node]], by_torch: Collection[Node]
-) -> set[Node]:
-    """Those writes into inputs that others than torch read, before or behind it."""
-    others = {node: set(behind.get(node, ())) for node in written}
-    for node, before in behind.items():
-        for each in others.keys() & set(before):
-            others[each].add(node)
-    return {node for node, each in others.items() if not each <= set(by_torch)} - set(by_torch)
-
-
 def writes_alone(regions: Iterable[Sequence[Node]]) -> set[Node]:
     """The writes of regions that have no results."""
     found: set[Node] = set()
