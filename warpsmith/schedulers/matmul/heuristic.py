@@ -30,11 +30,7 @@ from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_
 from warpsmith.schedulers.matmul.sectors import L2_LINE, rows_cost
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
 from warpsmith.schedulers.matmul.shared_stages import with_shared_stages
-from warpsmith.schedulers.matmul.shares import (
-    with_last_parts,
-    with_last_parts_of_groups,
-    with_parts,
-)
+from warpsmith.schedulers.matmul.shares import with_last_parts, with_parts
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.recompute import NOT_REPEATED
@@ -219,7 +215,7 @@ class Work:
             pairs = (found.down * found.across <= 2) & (found.groups <= 2) & (found.ping_pong == 0)
             found = found.at(pairs & (found.passes == 1))
             beside = columns_together(self.n, found.columns * found.across)
-            return with_last_parts_of_groups(replace(found, group=beside))
+            return with_last_parts(replace(found, group=beside))
         tiles, places = (self.batches * n for n in counted_tiles(found, self.m, self.n))
         if self.scales:
             return with_last_parts(replace(found, fours=self.fours), tiles, places)

@@ -50,32 +50,27 @@ def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
     return joined(found, np.concatenate([*places, place]))
 
 
-def with_last_parts(ways: Ways, tiles: Numbers, places: Numbers) -> Ways:
-    """Schedules of products with scales along k, each before that where blocks have parts of the
-    tiles that are left for less than half a round, or go round tiles alone, if without the empty
-    places of the last group these are a round less.
+def with_last_parts(
+    ways: Ways, tiles: Numbers | None = None, places: Numbers | None = None
+) -> Ways:
+    """Schedules, each before that where blocks have parts of the last tiles: of groups all; of
+    products with scales along k where tiles are left for less than half a round, or where blocks
+    that go round tiles alone go a round less, without the empty places of the last group.
 
     Args:
-        tiles: as of `with_parts`.
+        tiles: as of `with_parts`; None of products by group.
         places: for these, with the empty ones.
     """
-    fewer = -(-tiles // ways.blocks) < -(-places // ways.blocks)
-    return _before_sharing(ways, (ways.passes == 1) & (fewer | _leaves_few(ways, tiles)))
-
-
-def with_last_parts_of_groups(ways: Ways) -> Ways:
-    """Schedules of products by group, each before the same with parts of the last tiles."""
-    return _before_sharing(ways, np.full(len(ways), True))
+    shared = (ways.chunk > 0) & (ways.splits == 1)
+    if tiles is not None and places is not None:
+        fewer = -(-tiles // ways.blocks) < -(-places // ways.blocks)
+        shared &= (ways.passes == 1) & (fewer | _leaves_few(ways, tiles))
+    (place,) = np.nonzero(shared)
+    sharing = ways.at(place, stream=np.ones_like(place))
+    return joined([ways, sharing], np.concatenate([np.arange(len(ways)), place]))
 
 
 def _leaves_few(ways: Ways, tiles: Numbers) -> Flags:
     """Those that leave tiles for less than half a round behind others."""
     rounds, rest = np.divmod(tiles, ways.blocks)
     return np.asarray((rounds > 0) & (rest > 0) & (2 * rest <= ways.blocks))
-
-
-def _before_sharing(ways: Ways, shared: Flags) -> Ways:
-    """Each before that where blocks have parts of the last tiles, where they may."""
-    (place,) = np.nonzero(shared & (ways.chunk > 0) & (ways.splits == 1))
-    sharing = ways.at(place, stream=np.ones_like(place))
-    return joined([ways, sharing], np.concatenate([np.arange(len(ways)), place]))
