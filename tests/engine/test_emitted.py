@@ -90,10 +90,10 @@ def test_other_sizes_of_a_kernel_are_proved_and_then_known(
     tmp_path: Path, lowered: list[str], proved: list[str]
 ) -> None:
     first = kernels(tmp_path)
-    again = kernels(tmp_path, 4352)
+    again = kernels(tmp_path, 4090)
     assert [each.name for each in again] == [each.name for each in first]
     assert (len(lowered), len(proved)) == (2, 3), "sums of columns see blocks, as many as before"
-    kernels(tmp_path, 4352)
+    kernels(tmp_path, 4090)
     assert (len(lowered), len(proved)) == (2, 3)
 
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_proved_at_other_sizes_is_refused_as_a_new_kernel(
 
     monkeypatch.setattr(proofs, "prove", fails)
     with pytest.raises(ProtocolError, match="it hangs"):
-        kernels(tmp_path, 4352)
+        kernels(tmp_path, 4090)
     assert lowered
 
 
