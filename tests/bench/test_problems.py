@@ -47,6 +47,7 @@ SMALL.append(matmul.linear(8, 24, 16, "bfloat16"))
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 1e-6}
 
 
+@pytest.mark.few(23)
 @pytest.mark.parametrize("problem", SMALL, ids=lambda problem: problem.title)
 def test_fused_and_defined_agree_with_eager_in_double(problem: Problem) -> None:
     torch.manual_seed(0)  # a mean of few numbers may be so near 0 that its relative error is none

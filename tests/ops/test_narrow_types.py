@@ -85,6 +85,7 @@ def test_what_torch_computes(which: int, dtype: DataType) -> None:
     assert torch.equal(found.float(), expected.float())
 
 
+@pytest.mark.few(43)
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_float8_is_computed_in_float_and_rounded(name: str) -> None:
     """What PyTorch refuses for float8, too; but the neighbour of a float8 is none of Float's."""

@@ -68,6 +68,7 @@ def given(dtype: DataType) -> tuple[torch.Tensor, torch.Tensor]:
     return random((3, 5, 4), dtype), torch.randint(0, 3, (5, 4), generator=torch.manual_seed(1))
 
 
+@pytest.mark.few(176)
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", [*BY_SIZES, *BY_INDICES])

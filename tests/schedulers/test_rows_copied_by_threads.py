@@ -100,6 +100,7 @@ def test_the_knob_says_never() -> None:
         assert "the knob `rings` says never" in explained(rms_norm_backward, inputs)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "dtype"), [(1818, "float32"), (4100, "bfloat16")])
 def test_the_last_pass_alone_is_masked(columns: int, dtype: str) -> None:
     """Copies do not wait for one another, as loads into registers behind predicates do."""

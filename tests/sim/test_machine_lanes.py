@@ -32,6 +32,7 @@ def shuffled(mode: str, lane: int, operand: int, clamp: int) -> tuple[int, bool]
     return (j if inside else lane), inside
 
 
+@pytest.mark.few(70)
 @pytest.mark.parametrize(("mode", "operand", "clamp"), SHUFFLES)
 def test_shuffle(mode: str, operand: int, clamp: int) -> None:
     body = f"""
