@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support.launching import reference
@@ -15,6 +15,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Matmul, Pointwise, replace_tensor
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ops.evaluate import is_rfactored
 from warpsmith.planner import segment as segmenting
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Segment
@@ -350,6 +351,8 @@ def test_whatever_products_feed_is_computed_by_segments_in_order(
     if results:
         rewrite(p.fusion)
         try:
+            ends = [o.value for part in cut(p.fusion, target=H200) for o in part.fusion.outputs]
+            assume(not any(map(is_rfactored, ends)))  # sums that blocks leave have no meaning alone
             check(p.fusion)
         except SchedulerRefusal as refusal:
             if "two dimensions of" not in refusal.message:
