@@ -79,12 +79,13 @@ def take_few_rows(
             (docs/lessons/attention.md).
     """
     graph = module.graph
-    least = call_target(current()).l2_bytes // 4 if least is None else least
     for node in graph.find_nodes(op="call_function", target=scaled_dot_product_attention):
         given = {**dict(zip(NAMES, node.args, strict=False)), **node.kwargs}
         if not _is_taken(given, devices):
             continue
         query, key, value = (given[name] for name in NAMES[:3])
+        if least is None:
+            least = call_target(current()).l2_bytes // 4
         few = hint_of(_tensor(key).shape[2]) <= KEYS  # one tile, which the kernel does not take
         if few or sum(_bytes_of(_tensor(each)) for each in (key, value)) < least:
             continue
