@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.support.against_torch import random
+from tests.support.rebuilding import rebuilt
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.rules import CarryRule
@@ -79,15 +80,6 @@ PROGRAMS: dict[str, tuple[Body, list[Any]]] = {
     "rules": (rules, [random((3, 5), HALF)]),
     "scalars": (scalars, [random((3, 1, 4), HALF), random((6, 5), HALF), 3, True]),
 }
-
-
-def rebuilt(text: str) -> FusionDefinition:
-    names: dict[str, Any] = {"FusionDefinition": FusionDefinition, "DataType": DataType}
-    names["CarryRule"] = CarryRule
-    exec(text, names)
-    with FusionDefinition() as fd:
-        names["nvfuser_fusion"](fd)
-    return fd
 
 
 def renumbered(text: str) -> str:

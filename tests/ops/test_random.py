@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.rebuilding import rebuilt
 from warpsmith import knobs, ops
 from warpsmith.errors import DefinitionError
 from warpsmith.frontends.definition import FusionDefinition
@@ -242,11 +243,7 @@ def test_a_printed_definition_draws_the_same() -> None:
 
     with FusionDefinition() as first:
         first.add_output(program(first))
-    with FusionDefinition() as fd:
-        names: dict[str, Any] = {"DataType": DataType, "FusionDefinition": FusionDefinition}
-        text = str(first)
-        exec(text, names)
-        names["nvfuser_fusion"](fd)
-    (again,) = evaluate(fd.fusion, [])
+    text = str(first)
+    (again,) = evaluate(rebuilt(text).fusion, [])
     np.testing.assert_array_equal(again, evaluate(first.fusion, [])[0])
     assert "philox" in text

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from tests.support.against_torch import DTYPES, defined, random, results
+from tests.support.rebuilding import rebuilt
 from warpsmith import FusionDefinition, fuse, ops
 from warpsmith.errors import ArgumentError, DefinitionError, SimulationError
 from warpsmith.ir.dtypes import DataType
@@ -206,10 +207,7 @@ def test_printed_programs_read_the_same() -> None:
     x, _ = given(DataType.Float)
     for function, _ in BY_SIZES.values():
         first = defined(function, x)
-        names: dict[str, Any] = {"DataType": DataType, "FusionDefinition": FusionDefinition}
-        exec(repr(first), names)
-        with FusionDefinition() as second:
-            names["nvfuser_fusion"](second)
+        second = rebuilt(repr(first))
         assert repr(second).count("\n") == repr(first).count("\n")
         with scope(device="reference"):
             for a, b in zip(first.execute([x]), second.execute([x]), strict=True):

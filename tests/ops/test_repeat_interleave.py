@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.rebuilding import rebuilt
 from warpsmith import FusionDefinition, fuse, knobs, ops
 from warpsmith.errors import ArgumentError, DefinitionError
 
@@ -43,10 +44,7 @@ def test_its_text_defines_it_again() -> None:
         turned = fd.ops.permute(x, [1, 0])
         once = fd.ops.repeat_interleave(turned, 3, 0, output_size=8)
         fd.add_output(fd.ops.repeat_interleave(once, 2, 1))
-    names: dict[str, Any] = {}
-    exec("from warpsmith import *\n" + str(fd), names)
-    with FusionDefinition() as again:
-        names["nvfuser_fusion"](again)
+    again = rebuilt(str(fd))
     given = np.arange(12, dtype=np.float32).reshape(4, 3)
     with knobs.scope(device="reference"):
         (first,), (second,) = fd.execute([given]), again.execute([given])

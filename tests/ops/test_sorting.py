@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.support.against_torch import DTYPES, defined, random, results
+from tests.support.rebuilding import rebuilt
 from warpsmith import FusionDefinition, fuse, ops
 from warpsmith.errors import ArgumentError, DefinitionError, SimulationError
 from warpsmith.ir.dtypes import DataType
@@ -187,10 +188,7 @@ def test_refusals(function: Callable[..., Any], said: str) -> None:
 def test_printed_programs_write_the_same(name: str) -> None:
     function, _, arrays = WRITES[name]
     first = defined(function, *arrays)
-    names: dict[str, Any] = {}
-    exec(f"from warpsmith import CarryRule, DataType, FusionDefinition\n{first!r}", names)
-    with FusionDefinition() as second:
-        names["nvfuser_fusion"](second)
+    second = rebuilt(repr(first))
     with scope(device="reference"):
         assert torch.equal(first.execute(list(arrays))[0], second.execute(list(arrays))[0])
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.rebuilding import rebuilt
 from warpsmith import DataType, FusionDefinition, fuse, knobs, ops
 from warpsmith.errors import DefinitionError
 
@@ -39,10 +40,7 @@ def test_its_text_defines_it_again() -> None:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], True)
         fd.add_output(fd.ops.tiles(x, 1, 4))
-    names: dict[str, Any] = {}
-    exec("from warpsmith import *\n" + str(fd), names)
-    with FusionDefinition() as again:
-        names["nvfuser_fusion"](again)
+    again = rebuilt(str(fd))
     given = np.arange(18, dtype=np.float32).reshape(3, 6)
     with knobs.scope(device="reference"):
         (first,), (second,) = fd.execute([given]), again.execute([given])
