@@ -33,7 +33,7 @@ from warpsmith.protocol.walks import (
     walked,
 )
 
-RUNNER = Runner(number=0, role="r", group=0, threads=1, elected=True, meeting=None)
+RUNNER = Runner(role="r", group=0, threads=1, elected=True, meeting=None)
 
 
 def steps_of(statements: Sequence[Statement]) -> Trace:

@@ -159,7 +159,7 @@ class RingText:
 
     def _tensor(self, copy: TileCopy, mine: str) -> str:
         self._value.pieces.add("tensor")
-        name = self._maps[_key(copy.tensor_map(""))]
+        name = self._maps[_key(copy.tensor_map)]
         places = self._places(copy.dims)
         if copy.stores:
             return f"ws_tensor_store({name}, {self._shared(copy)}, {places}{mine});"

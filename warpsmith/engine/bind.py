@@ -37,14 +37,12 @@ class Binding:
     Attributes:
         values: sizes `T0_size1` and strides `T0_stride1` of the input tensors, and the scalars.
         infos: the input tensors, in order.
-        device: kind and number of the device that all tensors are on; None without tensors.
         fusion: what the call computes: the definition, less what has no meaning at its sizes.
         form: of the program, among those of other calls.
     """
 
     values: dict[str, float]
     infos: tuple[ArrayInfo, ...]
-    device: tuple[str, int] | None
     fusion: Fusion
     form: Form = ((), frozenset())
 
@@ -108,8 +106,7 @@ class Binder:
         (fusion, asked), form = self._meant(values, numbers)
         for agreement in asked:
             agreement.check(numbers)
-        device = (infos[0].device_kind, infos[0].ordinal) if infos else None
-        return Binding(values, tuple(infos), device, fusion, form)
+        return Binding(values, tuple(infos), fusion, form)
 
     def asked(self, form: Form) -> tuple[Agreement, ...]:
         """What the program of this form asks of sizes."""

@@ -54,10 +54,6 @@ class WatchedKernel:
         self._sites = tuple(sites)
         self._watchdog = Watchdog(loaded)
 
-    @property
-    def binary(self) -> Binary:
-        return self._loaded.binary
-
     def launch(
         self,
         grid: Extent,

@@ -148,10 +148,10 @@ class TileCopy(Statement):
             return amount
         return Apply("where", (self.condition, amount, integers.ZERO), amount.dtype)
 
-    def tensor_map(self, name: str) -> TensorMap:
-        """The map by which the TMA unit finds the box."""
-        found = map_of(self.memory, self.dims, self.swizzle)
-        return replace(found, name=name, rounds=self.rounds)
+    @property
+    def tensor_map(self) -> TensorMap:
+        """The map, without a name, by which the TMA unit finds the box."""
+        return replace(map_of(self.memory, self.dims, self.swizzle), rounds=self.rounds)
 
 
 @dataclass(frozen=True, slots=True)

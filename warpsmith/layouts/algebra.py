@@ -113,9 +113,9 @@ def _through(piece: Piece, digits: Layout) -> list[Piece] | None:
     return found if left == 1 else None
 
 
-def conversion(held: Layout, wanted: Layout, places: tuple[Place, ...] = HELD) -> Layout | None:
+def conversion(held: Layout, wanted: Layout) -> Layout | None:
     """From each warp, lane and register of one layout to where the other keeps that element.
 
     None where the digits of one are no digits of the other.
     """
-    return composed(wanted, inverse(held, places))
+    return composed(wanted, inverse(held))

@@ -22,10 +22,6 @@ class Life:
     last: int
     alignment: int
 
-    def meets(self, other: Life) -> bool:
-        """Whether both are in use at some step."""
-        return self.first <= other.last and other.first <= self.last
-
 
 def packed(lives: Sequence[Life]) -> dict[str, int]:
     """By name, offsets such that what is in use together has no byte in common.

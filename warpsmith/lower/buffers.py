@@ -88,7 +88,7 @@ class Buffers:
         self.for_all = needed_by_all(fusion.operations, self.unused)
         self.made = Made()
         self.placed = {o.value: o for o in fusion.outputs if o.place is not None}
-        self.rings = Rings(fusion, domains, tma_alignment, roles)
+        self.rings = Rings(fusion, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
         self.ends = ends_of_operands(fusion)
         self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}

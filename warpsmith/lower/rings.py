@@ -10,7 +10,6 @@ from warpsmith.ir.copies import CHUNK_BYTES, LINE_BYTES
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.nodes import Buffer
@@ -30,11 +29,9 @@ class Rings:
     def __init__(
         self,
         fusion: Fusion,
-        domains: DomainMap,
         tma_alignment: Mapping[str, int] | None = None,
         roles: Roles | None = None,
     ) -> None:
-        self._domains = domains
         self._tma_alignment = tma_alignment or {}
         self._roles = roles or Roles(fusion)
         self._axes = {

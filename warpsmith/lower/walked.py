@@ -14,7 +14,7 @@ from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.lower.boxes import length, steps_of
 
 
-def layout_of(index: Expr, lanes: Sequence[Symbol], place: Place = Place.ADDRESS) -> Layout | None:
+def layout_of(index: Expr, lanes: Sequence[Symbol]) -> Layout | None:
     """Where the iterations of loops lie, counted from the first.
 
     None where they do not lie evenly, nor do the digits that quotients and remainders take them
@@ -30,7 +30,7 @@ def layout_of(index: Expr, lanes: Sequence[Symbol], place: Place = Place.ADDRESS
     if found is None or any(step < 0 for step in found.values()):
         return None
     pieces = [
-        Piece(dim, length(digit), step, place, found.get(digit, 0))
+        Piece(dim, length(digit), step, Place.ADDRESS, found.get(digit, 0))
         for dim, own in enumerate(digits)
         for digit, step in own
     ]

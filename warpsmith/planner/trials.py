@@ -36,7 +36,6 @@ MOST_TRIALS = 8
 def faster(
     offers: Offers,
     plan: Callable[[Decided], Plan | None],
-    prices: Prices | None = None,
 ) -> Decided:
     """What a call's plan is to have otherwise; nothing where that is not clearly faster.
 
@@ -46,7 +45,7 @@ def faster(
     first = plan(NOTHING)
     assert first is not None, "there is always a plan"
     best: Plan = first
-    prices, decided, trials = prices or Prices(), NOTHING, 0
+    prices, decided, trials = Prices(), NOTHING, 0
 
     def one_of(ways: Iterable[Decided]) -> bool:
         """Take the way that saves most, where one saves enough."""

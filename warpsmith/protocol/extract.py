@@ -186,7 +186,6 @@ class _Extraction:
         behind = tuple(s for s in body[len(before) :] if not isinstance(s, Branch))
         extents = evaluated(block, self.known)
         start = Runner(
-            number=self.before + number,
             role="",
             group=0,
             threads=LANES,
@@ -207,7 +206,6 @@ class _Extraction:
             known = {**self.known, **axes, **_elected(leads or alone)}
             scope = Scope(known, scope.cursors, scope.lets)
             runner = Runner(
-                number=self.before + number,
                 role=agent.name,
                 group=team.group,
                 threads=1 if alone else LANES,

@@ -74,7 +74,6 @@ class Runner:
     """Who runs a body.
 
     Attributes:
-        number: of the actor, for breaks.
         role: its name; empty where all threads are meant.
         group: its number among the groups of the role.
         threads: of each warp that do what nobody is elected for; 1 in a single role.
@@ -85,7 +84,6 @@ class Runner:
         sends: what each of its warps sends in a statement, by its identity.
     """
 
-    number: int
     role: str
     group: int
     threads: int

@@ -23,7 +23,7 @@ def collect_maps(kernel: Kernel) -> Kernel:
     found: dict[TensorMap, None] = {}
     for statement in walk(kernel.body):
         if isinstance(statement, TileCopy) and statement.how is LoadStoreOpType.tma:
-            found[statement.tensor_map("")] = None
+            found[statement.tensor_map] = None
     maps = tuple(
         replace(each, name=f"{each.tensor}_map{number}") for number, each in enumerate(found)
     )
