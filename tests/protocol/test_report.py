@@ -6,7 +6,8 @@ import pytest
 
 from tests.protocol.edits import edited, instead, without
 from tests.protocol.kernels import matmul
-from tests.protocol.test_wrong import flipped, trap
+from tests.support.role_fault_edits import flipped
+from tests.support.role_fault_kernels import trap
 from tests.support.role_kernels import RoleCase, streaming
 from warpsmith.errors import ProtocolError
 from warpsmith.kernel.kernel import Kernel

@@ -11,8 +11,9 @@ from tests.support.lowering import lowered
 from tests.support.ring_cases import CASES as RINGS
 from tests.support.ring_cases import Case
 from tests.support.ring_loads import Kind, Ring
+from tests.support.role_fault_edits import agent, meeting_of_the_block
 from tests.support.role_feeds import Feed
-from tests.support.role_kernels import CASES, turns
+from tests.support.role_kernels import CASES, streaming, turns
 from warpsmith import DataType, FusionDefinition
 from warpsmith.protocol import check, check_any_sizes, check_blocks
 from warpsmith.protocol.sizes import symbols_of
@@ -67,6 +68,13 @@ def test_the_facts_of_a_matmul() -> None:
     verdict = check(case.kernel, case.values, target=H200)
     assert [ring.fills for ring in verdict.rings] == [16 * 128]
     assert verdict.taken < verdict.steps / 3
+
+
+def test_a_meeting_of_a_role() -> None:
+    """The same by the block's barrier is a fault."""
+    case = streaming()
+    kernel = agent("add", barrier=1)(meeting_of_the_block(case.kernel))
+    assert check(kernel, case.values, target=H200).phases == 24
 
 
 LOWERED: dict[str, Callable[[Feed], FusionDefinition]] = {

@@ -5,24 +5,18 @@
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pages.section import Section
 from tests.protocol.edits import counting
-from tests.protocol.test_wrong import WRONG
-from tests.support.role_fault_kernels import (
-    ADDING,
-    announced_last,
-    but,
-    by_each_thread,
-    each,
-    every,
-    shared_full,
-)
+from tests.support.role_fault_edits import announced_last, by_each_thread, shared_full
+from tests.support.role_fault_kernels import ADDING, but, each, every
 from tests.support.role_fault_known import KNOWN
 from tests.support.role_fault_more import MORE
 from tests.support.role_fault_texts import Text
 from tests.support.role_faults import Fault, Harmless
+from warpsmith.kernel.nodes import Synchronize
 from warpsmith.kernel.rings import ArriveByWarp, Await, FenceProxy
 
 FAULTS: Mapping[str, Fault] = {**MORE, **KNOWN}
@@ -65,7 +59,7 @@ HARMLESS: Mapping[str, Harmless] = {
     ),
     "all threads meet once more behind the roles": Harmless(
         ADDING,
-        WRONG["statements after the roles"][0],
+        but(ADDING, lambda k: replace(k, body=(*k.body, Synchronize()))),
         "every thread comes there; refused since roles never meet again, and nothing is lowered so",
         code="WS0916",
         text=Text(

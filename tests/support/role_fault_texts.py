@@ -1,12 +1,10 @@
 """Faults of roles in emitted texts, where the wrong kernel has no text of its own."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from tests.protocol.test_wrong import of
-from tests.support.role_fault_kernels import ADDING, DOUBLING, WITH_REGISTERS
+from tests.support.role_fault_kernels import ADDING, DOUBLING, TURNS, WITH_REGISTERS, of
 from tests.support.role_faults import Text
-from tests.support.role_kernels import streaming, turns
+from tests.support.role_kernels import streaming
 
 _REFUSED = "code generation refuses the kernel, too"
 _WHOLE = "the text of a role's registers is made for its whole warp group"
@@ -49,7 +47,7 @@ TEXTS: Mapping[str, Text] = {
         "the roles of the wrong kernel have a barrier and do not meet",
     ),
     "groups reach beyond the named barriers": Text(
-        of(turns(), lambda kernel: kernel),
+        TURNS,
         (
             (
                 "ws_barrier_release(ring0_empty",
@@ -79,7 +77,7 @@ TEXTS: Mapping[str, Text] = {
         _WHOLE,
     ),
     "a part of a warp group changes registers": Text(
-        of(streaming(threads=96), lambda kernel: replace(kernel)),
+        of(streaming(threads=96)),
         (
             ("__launch_bounds__(224)", "__launch_bounds__(224, 1)"),
             ("// load_x", _set("dec", 40)),

@@ -70,6 +70,10 @@ class Fault:
     unsaid: str = ""
 
 
+def fault(wrong: Made, code: str, ring: str, roles: str, phase: int | None, *finds: str) -> Fault:
+    return Fault(wrong, code, ring, tuple(roles.split()), phase, finds)
+
+
 @dataclass(frozen=True)
 class Harmless:
     """What looks like a fault: the simulator finds nothing, and results are the right kernel's.
