@@ -1,6 +1,5 @@
 """Products by group, whose rows an agent looks up ahead of all others."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -9,21 +8,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.protocol.edits import edited, instead
 from tests.support.grouped import by_group
 from tests.support.simulating import Contents, reported
 from warpsmith import fuse, ops
 from warpsmith.engine.executable import Executable
-from warpsmith.engine.proofs import prove
-from warpsmith.errors import ProtocolError
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.printer import kernel_text
-from warpsmith.kernel.rings import Arrive, ArriveByWarp, Await
 from warpsmith.schedulers.matmul import heuristic
 from warpsmith.sim.report import Report
-from warpsmith.targets.hopper import H200
 
 BFLOAT16 = ml_dtypes.bfloat16
 ROWS, N, K = 330, 136, 200
@@ -99,31 +92,3 @@ def test_sums_are_exact_whatever_memory_says(
     assert report.verdict == "clean", str(report)
     wanted = by_group(x, w, ends).astype(BFLOAT16)
     np.testing.assert_array_equal(report.arrays["T4"].reshape(ROWS, N), wanted)
-
-
-Mistake = tuple[type[Statement], Callable[..., Any], Mapping[str, Any], str, str]
-MISTAKES: Mapping[str, Mistake] = {
-    "rows are read before they are there": (
-        *(Await, lambda _: (), {"barrier": "ring0_full"}, "compute", "WS0907"),
-    ),
-    "rows are written where others are read": (
-        *(Await, lambda _: (), {"barrier": "ring0_empty"}, "rows", "WS0902"),
-    ),
-    "rows are not handed on": (
-        *(Arrive, lambda _: (), {"barrier": "ring0_full"}, "rows", "WS0901"),
-    ),
-    "a stage is not given back": (
-        *(ArriveByWarp, lambda _: (), {"barrier": "ring0_empty"}, "compute", "WS0901"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name: str) -> None:
-    kind, new, at, role, code = MISTAKES[name]
-    prove(product(), SIZES, H200)
-    wrong = edited(product(), instead(kind, new, **at), role)
-    with pytest.raises(ProtocolError) as caught:
-        prove(wrong, SIZES, H200)
-    assert caught.value.code == code
-    assert report_of(wrong, *operands(0), ENDS).verdict == "findings"

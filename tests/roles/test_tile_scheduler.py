@@ -1,13 +1,12 @@
 """Products whose blocks are handed their tiles by a counter, through an agent of its own."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.protocol.edits import edited, instead
 from tests.roles.test_hand_offs import SIZES
 from tests.roles.test_ping_pong_products import STORES, works
 from tests.support.lowering import lowered
@@ -23,12 +22,9 @@ from warpsmith import (
     TileOrder,
 )
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import ProtocolError, ScheduleError
+from warpsmith.errors import ScheduleError
 from warpsmith.ir.scalar import evaluate
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Statement
-from warpsmith.kernel.rings import Arrive, ArriveByWarp, Await
-from warpsmith.kernel.tile_scheduler import WithTile
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
 from warpsmith.ops.scalars import numpy_dtype
@@ -77,36 +73,6 @@ def test_the_counter_comes_round() -> None:
     report = report_of(product())
     assert report.verdict == "clean", str(report)
     assert report.arrays["tiles_arrivals"].tolist() == [0]
-
-
-Mistake = tuple[type[Statement], Callable[..., Any], Mapping[str, Any], str, str]
-MISTAKES: Mapping[str, Mistake] = {
-    "a number is read before it is there": (
-        *(Await, lambda _: (), {"barrier": "ring0_full"}, "compute", "WS0907"),
-    ),
-    "a number is written where another one is read": (
-        *(Await, lambda _: (), {"barrier": "ring0_empty"}, "tiles", "WS0901"),
-    ),
-    "a number is not handed on": (
-        *(Arrive, lambda _: (), {"barrier": "ring0_full"}, "tiles", "WS0901"),
-    ),
-    "a stage is not given back": (
-        *(ArriveByWarp, lambda _: (), {"barrier": "ring0_empty"}, "compute", "WS0901"),
-    ),
-    "one agent goes on behind the last tile": (
-        *(WithTile, lambda s: s.body, {}, "load", "WS0901"),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes(name: str) -> None:
-    kind, new, at, role, code = MISTAKES[name]
-    wrong = edited(product(), instead(kind, new, **at), role)
-    with pytest.raises(ProtocolError) as caught:
-        prove(wrong, SIZES, H200)
-    assert caught.value.code == code
-    assert report_of(wrong).verdict == "findings"
 
 
 def refused(make: Callable[[], FusionDefinition], code: str, words: str) -> None:
