@@ -76,7 +76,7 @@ SHARED_THREADS, SHARED_ROWS_PER_SM = 128, 8
 again for each of them; and rows for each multiprocessor from which on they are. 32000x4096: 64.5 µs
 in place of 92.2 (one H200, 2026-11-26)."""
 
-MOST_ACCESSES, MOST_LOADS = 8, 16
+MOST_ACCESSES, MOST_HELD = 8, 16
 """Of a thread along a column, of all inputs, that are under way together; and that it has registers
 for, where those of parts of the columns are not."""
 
@@ -290,8 +290,8 @@ def _columns(
     elements = max(1, rows * columns)
     parts = [min(1.0, problem.bytes_of(t) / t.dtype.size / elements) for t in sources]
     most = MOST_ACCESSES // max(1, math.ceil(sum(parts)))
-    if most * len(sources) > MOST_LOADS:
-        most = power_of_two_above(MOST_LOADS // len(sources) + 1) // 2
+    if most * len(sources) > MOST_HELD:
+        most = power_of_two_above(MOST_HELD // len(sources) + 1) // 2
     most, vectors = max(1, most), max(1, -(-columns // vector))
     if rows <= FEW_ROWS:
         return vector, (min(256, power_of_two_above(vectors)), 1, max(1, most // 2))

@@ -15,7 +15,7 @@ SHORT = (32, 72, 144, 288, 512)
 """Lengths of columns up to which one block each is laid out. 72, 144 and 288 are for a partial sum
 of every two multiprocessors of an H200, which has 132, for one and for two of each."""
 
-MOST_ROWS, MOST_LOADS = 9, 18
+MOST_ROWS, MOST_IN_FLIGHT = 9, 18
 """Rows of a thread, and loads of 16 bytes of all inputs that it has in flight: 72 registers."""
 
 WIDEST, MOST_THREADS = 32, 512
@@ -58,7 +58,7 @@ def short_block(
         return None
     vector = min(vector, max(1, 16 // max(loads)))
     vectors, sms = -(-columns // vector), problem.target.sm_count
-    each = max(1, min(MOST_ROWS, MOST_LOADS // len(loads)))
+    each = max(1, min(MOST_ROWS, MOST_IN_FLIGHT // len(loads)))
     block_y = power_of_two_above(-(-length // each))
     widest = min(WIDEST, MOST_THREADS // block_y)
     most_bytes = MOST_SHARE * problem.target.l2_bytes
