@@ -1,25 +1,12 @@
-"""Asynchronous copies of threads and in bulk, and the mbarriers that they complete on."""
+"""Asynchronous copies of threads and in bulk, which wait, or complete on an mbarrier."""
 
 import pytest
 
-from tests.sim.support.machine import at, clean, finding, found, run, values
+from tests.sim.support.machine import LEADER, STORE, barrier, clean, found, run, values, wait
 
-STORE = "st.global.u32 [%o], %r0;"
 PLACE = """mul.lo.u32 %r1, %tid, 4; add.u32 %r1, %r1, sm;
 mul.wide.u32 %d0, %tid, 4; add.u64 %d1, %x, %d0;"""
 COPY = "cp.async.ca.shared.global [%r1], [%d1], 4;"
-LEADER = "setp.eq.u32 %p0, %tid, 0;"
-
-
-def barrier(count: int = 1) -> str:
-    """An mbarrier at sm + 2048, ready for all."""
-    return f"""{LEADER} @%p0 mbarrier.init.shared::cta.b64 [sm+2048], {count};
-    @%p0 fence.mbarrier_init.release.cluster; bar.sync 0;"""
-
-
-def wait(parity: int, label: str = "W", place: str = "sm+2048") -> str:
-    return f"""{label}: mbarrier.try_wait.parity.shared::cta.b64 %p9, [{place}], {parity};
-    @!%p9 bra {label};"""
 
 
 # ---- cp.async -----------------------------------------------------------------------------------
@@ -325,148 +312,6 @@ def test_one_lane_waits_for_its_own_cp_async_only() -> None:
     assert "race" in found(body.replace("READ", ""))
 
 
-# ---- To peers -----------------------------------------------------------------------------------
-
-PEER = """
-mov.u32 %r10, %cluster_ctarank; xor.b32 %r11, %r10, 1;
-mov.u32 %r12, sm; mapa.shared::cluster.u32 %r13, %r12, %r11; add.u32 %r14, %r13, 2048;
-"""
-MEET = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"
-
-
-def test_store_async_to_a_peer() -> None:
-    body = f"""
-    {barrier()} {PEER} add.u32 %r15, %cta, 70;
-    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [sm+2048], 8;
-    {MEET}
-    st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.b32
-     [%r13], {{%r15, %r15}}, [%r14];
-    {wait(0)}
-    ld.shared.u32 %r0, [sm+4]; {STORE}
-    {MEET}
-    """
-    got = values(body, threads=1, grid=2, cluster=2)
-    assert got == [71, 70]
-    late = body.replace(wait(0), "").replace(STORE, STORE + wait(0))
-    assert "race" in found(late, threads=1, grid=2, cluster=2)
-
-
-def test_copy_from_shared_memory_to_a_peer() -> None:
-    body = f"""
-    {barrier()} {PEER} {PLACE} add.u32 %r15, %own, 500; st.shared.u32 [%r1], %r15;
-    fence.proxy.async.shared::cta; add.u32 %r16, %r13, 1024;
-    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [sm+2048], 128;
-    {MEET}
-    @%p0 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes
-     [%r16], [sm], 128, [%r14];
-    {wait(0)}
-    ld.shared.u32 %r0, [%r1+1024]; {STORE}
-    {MEET}
-    """
-    got = values(body, grid=2, cluster=2)
-    assert got == [500 + (t ^ 32) for t in range(64)]
-
-
-# ---- mbarriers ----------------------------------------------------------------------------------
-
-
-def test_count_of_an_arrival_and_drop() -> None:
-    body = f"""
-    {barrier(5)}
-    @%p0 mbarrier.arrive.shared::cta.b64 _, [sm+2048], 3;
-    @%p0 mbarrier.arrive_drop.shared::cta.b64 _, [sm+2048], 2;
-    {wait(0, "A")}
-    bar.sync 0;
-    @%p0 mbarrier.arrive.shared::cta.b64 _, [sm+2048], 3;
-    {wait(1, "B")}
-    """
-    clean(body, threads=64)
-
-
-def test_arrivals_by_many_lanes() -> None:
-    body = f"{barrier(64)} mbarrier.arrive.shared::cta.b64 _, [sm+2048]; {wait(0)}"
-    clean(body, threads=64)
-    assert {"deadlock", "arrival-missing"} <= found(body.replace("], 64", "], 65"), threads=64)
-    half = f"{barrier(32)} mbarrier.arrive.shared::cta.b64 _, [sm+2048]; {wait(0)}"
-    assert "arrival-unordered" in found(half, threads=64)
-
-
-def test_counts_out_of_range() -> None:
-    assert "illegal-argument" in found(f"{LEADER} @%p0 mbarrier.init.shared::cta.b64 [sm], 0;")
-    assert "misaligned" in found(f"{LEADER} @%p0 mbarrier.init.shared::cta.b64 [sm+4], 1;")
-    big = f"{barrier(2)} @%p0 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [sm+2048], 1048576;"
-    assert "tx-mismatch" in found(big)
-
-
-def test_waiter_that_lags_two_phases() -> None:
-    body = f"""
-    {barrier(1)} setp.eq.u32 %p1, %warp, 0; @%p1 bra ARRIVES;
-    bar.sync 1, 64;
-    {wait(1)} bra DONE;
-    ARRIVES: setp.ne.u32 %p2, %lane, 0; @%p2 bra MEET;
-    mbarrier.arrive.shared::cta.b64 _, [sm+2048];
-    {wait(0, "A")}
-    mbarrier.arrive.shared::cta.b64 _, [sm+2048];
-    {wait(1, "B")}
-    MEET: bar.warp.sync -1; bar.arrive 1, 64;
-    """
-    clean(body, threads=64)  # the CTA barrier told it
-    silent = body.replace("bar.sync 1, 64;", "").replace("bar.arrive 1, 64;", "")
-    assert "phase-skipped" in found(silent, threads=64, count=8)
-
-
-def test_touching_a_live_barrier() -> None:
-    one = finding(f"{barrier()} ld.shared.u32 %r0, [sm+2048];", "race", count=1)
-    assert at(one, "ld.shared")
-    gone = "@%p0 mbarrier.inval.shared::cta.b64 [sm+2048];"
-    clean(f"{barrier()} {gone} @%p0 st.shared.u64 [sm+2048], 0;")
-
-
-def test_waiting_on_a_barrier_of_a_peer() -> None:
-    body = f"{barrier()} {PEER} {MEET} {wait(1, 'W', '%r14')} {MEET}"
-    assert "illegal-argument" in found(body, threads=1, grid=2, cluster=2)
-
-
 def test_copies_and_barriers_that_end_with_their_cta() -> None:
     body = f"{barrier()} {LOAD}"
     assert "exit-outstanding" in found(body)
-
-
-def test_reductions_by_all_peers_add_up() -> None:
-    """Both CTAs add to one word of CTA 0, in any order."""
-    body = f"""
-    {barrier()} {PEER} add.u32 %r15, %cta, 70; st.shared.u32 [sm+16], 1000;
-    setp.eq.u32 %p3, %r10, 0; and.pred %p4, %p3, %p0;
-    @%p4 mbarrier.arrive.expect_tx.shared::cta.b64 _, [sm+2048], 8;
-    mapa.shared::cluster.u32 %r16, %r12, 0; add.u32 %r17, %r16, 16; add.u32 %r18, %r16, 2048;
-    fence.proxy.async;
-    {MEET}
-    red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32
-     [%r17], %r15, [%r18];
-    mov.u32 %r0, 0;
-    @!%p3 bra OTHER;
-    {wait(0)}
-    ld.shared.u32 %r0, [sm+16];
-    OTHER: {STORE}
-    {MEET}
-    """
-    assert values(body, threads=1, grid=2, cluster=2) == [1000 + 70 + 71, 0]
-    unset = body.replace("st.shared.u32 [sm+16], 1000;", "")
-    assert "uninitialized" in found(unset, threads=1, grid=2, cluster=2)
-
-
-def test_bulk_reduction_into_a_peer() -> None:
-    body = f"""
-    {barrier()} {PEER} {PLACE} add.u32 %r15, %own, 500; st.shared.u32 [%r1], %r15;
-    st.shared.u32 [%r1+1024], %own;
-    fence.proxy.async; add.u32 %r16, %r13, 1024;
-    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [sm+2048], 128;
-    {MEET}
-    @%p0 cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32
-     [%r16], [sm], 128, [%r14];
-    {wait(0)}
-    ld.shared.u32 %r0, [%r1+1024]; {STORE}
-    {MEET}
-    """
-    got = values(body, grid=2, cluster=2)
-    assert got == [t + 500 + (t ^ 32) for t in range(64)]

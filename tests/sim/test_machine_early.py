@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sim.support.machine import text_of
+from tests.sim.support.machine import STORE, text_of
 from warpsmith.errors import SimulationError
 from warpsmith.sim.ptx import read
 from warpsmith.sim.report import Report
@@ -14,7 +14,6 @@ from warpsmith.sim.simulate import simulate
 from warpsmith.sim.spec import prepare
 
 WAIT = "griddepcontrol.wait;"
-STORE = "st.global.u32 [%o], %r0;"
 SPEC: dict[str, Any] = {
     "grid": [2],
     "block": [64],

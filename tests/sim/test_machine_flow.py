@@ -2,9 +2,7 @@
 
 import pytest
 
-from tests.sim.support.machine import clean, found, values
-
-STORE = "st.global.u32 [%o], %r0;"
+from tests.sim.support.machine import STORE, clean, found, values
 
 
 def test_lanes_meet_behind_a_branch() -> None:

@@ -4,9 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sim.support.machine import clean, found, values
+from tests.sim.support.machine import STORE, clean, found, values
 
-STORE = "st.global.u32 [%o], %r0;"
 SHUFFLES = [
     (mode, operand, clamp)
     for mode in ("up", "down", "bfly", "idx")

@@ -6,13 +6,8 @@ from functools import partial
 
 from tests.protocol.edits import counting, edited, instead, with_role, without
 from tests.support.role_fault_kernels import Change
-from tests.support.role_kernels import (
-    along,
-)
-from tests.support.role_parts import (
-    STEP,
-    steps,
-)
+from tests.support.role_kernels import along
+from tests.support.role_parts import STEP, steps
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.dtypes import DataType

@@ -34,10 +34,7 @@ from tests.support.role_fault_kernels import (
 )
 from tests.support.role_fault_texts import TEXTS
 from tests.support.role_faults import Fault, fault
-from tests.support.role_kernels import (
-    streaming,
-    turns,
-)
+from tests.support.role_kernels import streaming, turns
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.nodes import If, Synchronize
 from warpsmith.kernel.rings import (

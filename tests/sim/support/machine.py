@@ -26,6 +26,20 @@ REGISTERS = """
 .reg .f64 %e<5>; .reg .b128 %q<4>; .reg .b32 %tid, %cta, %lane, %warp, %own; .reg .b64 %x, %out, %o;
 """
 WORDS = 1024
+STORE = "st.global.u32 [%o], %r0;"
+LEADER = "setp.eq.u32 %p0, %tid, 0;"
+MEET = "barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;"
+
+
+def barrier(count: int = 1) -> str:
+    """An mbarrier at sm + 2048, ready for all."""
+    return f"""{LEADER} @%p0 mbarrier.init.shared::cta.b64 [sm+2048], {count};
+    @%p0 fence.mbarrier_init.release.cluster; bar.sync 0;"""
+
+
+def wait(parity: int, label: str = "W", place: str = "sm+2048") -> str:
+    return f"""{label}: mbarrier.try_wait.parity.shared::cta.b64 %p9, [{place}], {parity};
+    @!%p9 bra {label};"""
 
 
 def text_of(body: str, *, cluster: int = 1, module: str = "", bound: str = "") -> str:
