@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.programs import bounds, judge
+from tests.programs import bounds, judge, samples
 from tests.programs.bounds import Bounded
 from tests.programs.generate import TINY, generate
 from tests.programs.judge import Mode, judged, valid
@@ -86,13 +86,13 @@ def test_types_and_shapes_count(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_comparisons_within_the_error_are_left_out() -> None:
     third = Bounded(DataType.Float, np.array([1.0, 2.0]), np.array([1e-7, 1e-7]))
     near = Bounded(DataType.Float, np.array([1.0 + 5e-8, 2.1]), np.zeros(2))
-    found = bounds.decided(np.less, (third, near))
+    found = samples.decided(np.less, (third, near))
     np.testing.assert_array_equal(found.unknown, [True, False])
 
 
 def test_floor_near_a_whole_number_may_be_either() -> None:
     x = Bounded(DataType.Float, np.array([2.0, 2.5]), np.array([1e-6, 1e-6]))
-    found = bounds.sampled(np.floor, DataType.Float, (x,), ulps=0)
+    found = samples.sampled(np.floor, DataType.Float, (x,), ulps=0)
     np.testing.assert_array_equal(found.unknown, [True, False])
     assert found.error[1] == 0
 
@@ -107,10 +107,10 @@ def test_a_remainder_may_be_any_where_the_quotient_is_large() -> None:
 
 def test_no_one_knows_the_sign_of_a_nan() -> None:
     x = bounds.exact(DataType.Float, np.array([np.nan, -np.nan, 0.0, -np.inf, 2.0]))
-    found = bounds.decided(np.signbit, (x,))
+    found = samples.decided(np.signbit, (x,))
     np.testing.assert_array_equal(found.unknown, [True, True, True, False, False])
-    assert not bounds.decided(np.isnan, (x,)).unknown.any()
-    assert not bounds.sampled(np.negative, DataType.Float, (x,), ulps=0).unknown.any()
+    assert not samples.decided(np.isnan, (x,)).unknown.any()
+    assert not samples.sampled(np.negative, DataType.Float, (x,), ulps=0).unknown.any()
 
 
 @pytest.mark.parametrize("dtype", [DataType.Half, DataType.Float])
@@ -127,7 +127,7 @@ def test_signs_of_nans_are_left_out_of_comparison(dtype: DataType) -> None:
 
 def test_errors_grow_through_steep_functions() -> None:
     x = Bounded(DataType.Float, np.array([10.0]), np.array([1e-4]))
-    found = bounds.sampled(np.exp, DataType.Float, (x,), ulps=2)
+    found = samples.sampled(np.exp, DataType.Float, (x,), ulps=2)
     assert found.error[0] >= np.exp(10.0) * 1e-4
     assert found.error[0] <= np.exp(10.0) * 3e-4
 

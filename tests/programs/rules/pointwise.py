@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs import bounds
+from tests.programs import bounds, samples
 from tests.programs.bounds import Bounded
 from tests.programs.program import Dim, Program
 from tests.programs.values import Value, as_tensor, common_type, operand, require
@@ -94,14 +94,14 @@ def computed(
         value = function(*(x.value for x in operands))
         return Bounded(DataType.Bool, value, np.where(doubtful, np.inf, 0.0))
     if result is DataType.Bool:
-        return bounds.decided(function, operands)
+        return samples.decided(function, operands)
     if compute.is_float:
         extra = _cancelled(name, operands) * bounds.UNIT[compute]
         if (
             name == "silu"
         ):  # x / (1 + exp(-x)): the exponential is beyond the type before x times it
             extra = extra + 256 * bounds.SMALLEST[compute]
-        return bounds.sampled(function, compute, operands, ulps=_ulps(name), extra=extra)
+        return samples.sampled(function, compute, operands, ulps=_ulps(name), extra=extra)
     return _exact_integers(name, result, operands)
 
 
@@ -151,7 +151,7 @@ def floor_divide(program: Program, a: Any, b: Any) -> Value:
     dims, _ = _aligned((a, b))
     operands = [operand(v, common.compute) for v in (a, b)]
     if common.is_float:
-        found = bounds.sampled(np.floor_divide, common.compute, operands, ulps=2)
+        found = samples.sampled(np.floor_divide, common.compute, operands, ulps=2)
         zero = np.broadcast_to(operands[1].value == 0, found.value.shape)
         found = Bounded(found.dtype, found.value, np.where(zero, np.inf, found.error))
     else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs import bounds
+from tests.programs import bounds, samples
 from tests.programs.bounds import Bounded
 from tests.programs.program import Dim, Program
 from tests.programs.values import Value, as_tensor, operand, require
@@ -148,7 +148,7 @@ def _average(x: Value, gone: tuple[int, ...]) -> Bounded:
     source = operand(x, compute)
     count = bounds.exact(compute, np.asarray(float(math.prod(source.value.shape[d] for d in gone))))
     total = bounds.summed(source, gone, compute)
-    return bounds.sampled(np.true_divide, compute, (total, count), ulps=4)
+    return samples.sampled(np.true_divide, compute, (total, count), ulps=4)
 
 
 def _squares(x: Value, gone: tuple[int, ...]) -> Bounded:
@@ -187,7 +187,7 @@ def var_mean(
             nothing = np.where(squares.error > bounds.SMALLEST[compute], np.inf, 0.0)
             value = np.where(squares.value > 0, np.inf, np.nan)
             return Bounded(compute, value, np.where(np.isnan(squares.value), 0.0, nothing))
-        return bounds.sampled(np.true_divide, compute, (squares, divisor), ulps=4)
+        return samples.sampled(np.true_divide, compute, (squares, divisor), ulps=4)
 
     return (
         _reduced(program, tensor, dims, keepdim, tensor.dtype, variance),
