@@ -12,8 +12,6 @@ from warpsmith.layouts.fragments import left, right, sums
 from warpsmith.layouts.layout import Layout, Piece, Place
 from warpsmith.layouts.matrices import Matrices, matrices, whole_rows
 
-Index = Callable[[int, int], int]
-
 
 def moved(found: Matrices, address: Callable[[int], int]) -> dict[tuple[int, int], int]:
     """Which address each lane and element of 16 bits gets, as the PTX manual says it.

@@ -22,7 +22,6 @@ from warpsmith.kernel.rings import (
     CommitCopies,
     Expect,
     FenceProxy,
-    TileCopy,
 )
 from warpsmith.protocol import check
 from warpsmith.protocol.sizes import symbols_of
@@ -38,10 +37,6 @@ def lowered(kind: Kind, *, stores: bool = False) -> Kernel:
     ring = Ring(kind, 3, 2)
     schedule = maps.store_ring if stores else maps.vector_reads
     return behind("lay_out_shared", schedule(ring).fusion)
-
-
-def stored(copy: TileCopy) -> bool:
-    return copy.stores
 
 
 def by_everybody(statement: If) -> tuple[object, ...]:

@@ -165,14 +165,3 @@ SMALL: dict[str, Callable[[], Block]] = {
     "t5": partial(t5, 2, 6, 2, 16, 24),
     "dlrm": partial(dlrm, 5, 13, 4, 8, 16),
 }
-
-REAL: dict[str, Callable[[], Block]] = {
-    "gpt2": partial(gpt2, 4, 1024, 12, 768),
-    "llama": partial(llama, 1, 2048, 32, 4, 4096, 14336),
-    "qwen": partial(llama, 1, 2048, 32, 4, 4096, 12288, normed=True),
-    "bert": partial(encoder, 8, 512, 12, 768, first=False),
-    "vit": partial(encoder, 8, 197, 12, 768, first=True),
-    "t5": partial(t5, 4, 512, 12, 768, 2048),
-    "dlrm": partial(dlrm, 2048, 13, 26, 128, 512),
-}
-"""Sizes to plan for; the arrays of the largest take 1 GB in 16 bits."""

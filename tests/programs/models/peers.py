@@ -1,7 +1,5 @@
 """The same blocks in PyTorch, whose autograd says what their gradients are."""
 
-import math
-
 import torch
 from torch.nn import functional
 
@@ -88,10 +86,3 @@ def dlrm(dense: T, e: T, *w: T) -> T:
     dots, pairs = (e * z[:, None]).sum(2), (e @ e.transpose(1, 2)).flatten(1)
     hidden = torch.cat((z, dots, pairs), 1) @ torch.cat((w[4], w[5], w[6]), 1).T + w[7]
     return functional.linear(hidden.relu(), w[8], w[9]).sigmoid()
-
-
-def angles(places: int, features: int) -> tuple[T, T]:
-    """cos and sin of places' angles, `[places, features]`."""
-    speeds = torch.exp(torch.arange(features // 2) * (-2 * math.log(1e4) / features))
-    turns = torch.arange(places)[:, None] * torch.cat((speeds, speeds))
-    return turns.cos(), turns.sin()
