@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tests.lower.test_exchanges import of_the_block
+from tests.protocol.edits import refused
 from tests.protocol.kernels import chain, fed_by
 from tests.support.exchanged_sums import summed, values
 from tests.support.meeting_kernels import Meeting, planned_kernel
@@ -192,8 +193,7 @@ def test_with_another_declaration_a_right_kernel_is_refused(
 
 def test_that_others_send_is_known_by_the_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = of_the_block(summed())
-    with pytest.raises(ProtocolError, match="threads of other blocks arrive"):
-        check(kernel, values(), target=H200)
+    refused(kernel, values(), words="threads of other blocks arrive")
     other = change("barrier that is not remote", StoreAsync, barrier=at_barrier(Verb.COUNT))
     other.put(monkeypatch)
     assert check(kernel, values(), target=H200).steps > 0

@@ -1,14 +1,19 @@
 """Kernels with one thing changed, for checks that must notice."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+import pytest
+
+from warpsmith.errors import ProtocolError
 from warpsmith.ir.scalar import Const
 from warpsmith.kernel.agents import Agent, Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
 from warpsmith.kernel.rings import InitBarriers
 from warpsmith.kernel.traversal import children
+from warpsmith.protocol import check
+from warpsmith.targets.hopper import H200
 
 Change = Callable[[Statement], Iterable[Statement]]
 """What takes a statement's place; children have been changed before."""
@@ -87,3 +92,17 @@ def with_role(kernel: Kernel, name: str, change: Callable[[Agent], Agent]) -> Ke
             else (s,)
         ),
     )
+
+
+def refused(
+    kernel: Kernel,
+    values: Mapping[str, int],
+    code: str = "",
+    words: str = "",
+    *,
+    judge: Callable[..., object] = check,
+) -> None:
+    """Hold that a proof finds what is wrong: by this rule, in words that hold these."""
+    with pytest.raises(ProtocolError, match=words or None) as caught:
+        judge(kernel, values, target=H200)
+    assert caught.value.code == code or not code

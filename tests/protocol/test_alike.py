@@ -2,21 +2,17 @@
 
 from dataclasses import replace
 
-import pytest
-
 from tests.lower.test_exchanges import fewer_in_one_block, summed, to_one_block, values
+from tests.protocol.edits import refused
 from tests.roles.test_multicast_faults import right as product
 from tests.roles.test_multicast_faults import values_of
-from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Let
-from warpsmith.protocol import check
 from warpsmith.protocol.alike import standing
 from warpsmith.protocol.extract import skeleton_of
 from warpsmith.protocol.launched import launch_values
-from warpsmith.targets.hopper import H200
 
 
 def ranks(kernel: Kernel, sizes: dict[str, int], **sent: int) -> list[tuple[int, ...]]:
@@ -56,6 +52,4 @@ def test_a_name_of_two_values_tells_nothing() -> None:
 
 
 def test_parts_that_meet_in_one_place() -> None:
-    with pytest.raises(ProtocolError, match="several parts are sent to element") as failure:
-        check(to_one_block(summed()), values(), target=H200)
-    assert failure.value.code == "WS0917"
+    refused(to_one_block(summed()), values(), "WS0917", "several parts are sent to element")

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.protocol.edits import edited, instead
+from tests.protocol.edits import edited, instead, refused
 from tests.support.grid_meetings import shares
 from tests.support.lowering import lowered
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.integers import ZERO
@@ -152,9 +151,13 @@ def test_blocks_meet_in_each_round(in_rounds: Kernel) -> None:
 
 @pytest.mark.parametrize("name", WRONG_ROUNDS)
 def test_a_round_in_which_a_block_may_not_come_is_refused(name: str, in_rounds: Kernel) -> None:
-    with pytest.raises(ProtocolError, match="blocks that meet all run at once") as failure:
-        prove(WRONG_ROUNDS[name](in_rounds), VALUES | {AT_ONCE: 2}, H200)
-    assert failure.value.code == "WS0923"
+    refused(
+        WRONG_ROUNDS[name](in_rounds),
+        VALUES | {AT_ONCE: 2},
+        "WS0923",
+        "blocks that meet all run at once",
+        judge=prove,
+    )
 
 
 def test_blocks_that_run_at_once_meet(kernel: Kernel) -> None:
@@ -166,6 +169,4 @@ def test_blocks_that_run_at_once_meet(kernel: Kernel) -> None:
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wait_for_a_block_that_may_not_come_is_refused(name: str, kernel: Kernel) -> None:
     changed, said = WRONG[name]
-    with pytest.raises(ProtocolError, match=said) as failure:
-        prove(changed(kernel), VALUES, H200)
-    assert failure.value.code == "WS0923"
+    refused(changed(kernel), VALUES, "WS0923", said, judge=prove)

@@ -8,7 +8,7 @@ import pytest
 
 from bench.norm_backward import layer_norm_bwd
 from bench.row_shapes import plan
-from tests.protocol.edits import edited, instead
+from tests.protocol.edits import edited, instead, refused
 from warpsmith import knobs
 from warpsmith.errors import ProtocolError
 from warpsmith.ir import integers
@@ -71,5 +71,4 @@ def test_other_bytes_than_are_copied_are_refused(by: int) -> None:
 def test_a_copy_of_a_row_that_is_not_announced_is_refused() -> None:
     """One that is there in all turns, behind the last one of a stage that is full."""
     whole = instead(TileCopy, lambda c: replace(c, condition=integers.TRUE))
-    with pytest.raises(ProtocolError, match="WS0905"):
-        check(edited(kernel(), whole), values(33), target=H200)
+    refused(edited(kernel(), whole), values(33), "WS0905")

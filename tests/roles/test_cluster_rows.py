@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.protocol.edits import Change, counting, edited, instead, without
+from tests.protocol.edits import Change, counting, edited, instead, refused, without
 from tests.support.simulating import Contents, reported
 from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.engine.proofs import prove
-from warpsmith.errors import ProtocolError, ScheduleError
+from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
 from warpsmith.kernel.clusters import (
     AnnounceStart,
@@ -233,18 +233,14 @@ FAULTS: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.parametrize(("count", "code"), [(4, "WS0904"), (10, "WS0901")])
 def test_stages_are_free_when_all_blocks_have_released_them(count: int, code: str) -> None:
-    with pytest.raises(ProtocolError) as failure:
-        prove(counting(right(), EMPTY, count), {"T0_size0": ROWS}, H200)
-    assert failure.value.code == code
+    refused(counting(right(), EMPTY, count), {"T0_size0": ROWS}, code, judge=prove)
 
 
 @pytest.mark.few(5)
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_is_wrong_is_refused(name: str) -> None:
     change, code = FAULTS[name]
-    with pytest.raises(ProtocolError) as failure:
-        prove(edited(right(), change), {"T0_size0": ROWS}, H200)
-    assert failure.value.code == code
+    refused(edited(right(), change), {"T0_size0": ROWS}, code, judge=prove)
 
 
 def findings(kernel: Kernel) -> list[str]:

@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.protocol.edits import counting, edited, instead, without
+from tests.protocol.edits import counting, edited, instead, refused, without
 from tests.support.cluster_products import cluster_product, rows_plus_row
 from tests.support.simulating import Contents, reported
 from warpsmith import DataType
@@ -245,9 +245,7 @@ def test_is_found(name: str) -> None:
 
 def test_a_wait_for_what_readers_wrote_is_refused() -> None:
     kernel = acquired(right())
-    with pytest.raises(ProtocolError, match="once they have read") as caught:
-        prove(kernel, values_of(kernel), H200)
-    assert caught.value.code == "WS0920"
+    refused(kernel, values_of(kernel), "WS0920", "once they have read", judge=prove)
 
 
 LANE = Symbol("lane", low=0)
