@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr
-from warpsmith.kernel.nodes import Declare, Element, If, Statement, Store
+from warpsmith.kernel.nodes import Declare, If, Statement, Store
 from warpsmith.kernel.products import Multiply
-from warpsmith.kernel.traversal import children, expressions, read, walk, written
+from warpsmith.kernel.traversal import children, expressions, read, reads_memory, walk, written
 
 _Path = tuple[int, ...]
 
@@ -55,7 +55,7 @@ def _branches(expr: Expr) -> bool:
     return any(
         isinstance(node, Apply)
         and (node.op not in STRAIGHT or any(arg.dtype is DataType.Double for arg in node.args))
-        and any(isinstance(inner, Element) for inner in node.walk())
+        and reads_memory(node)
         for node in expr.walk()
     )
 

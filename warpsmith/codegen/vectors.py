@@ -8,9 +8,7 @@ from warpsmith.codegen.values import ValueText
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.nodes import Buffer, CopyVector, Statement
-
-LEAST_WORD = 4
-"""Bytes of a register."""
+from warpsmith.lower.vector_copies import LEAST_WORD
 
 
 def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str]:

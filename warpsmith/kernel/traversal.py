@@ -130,8 +130,8 @@ def map_buffers(holder: _D, new: Callable[[Buffer], Buffer]) -> _D:
             return new(value)
         if isinstance(value, Element):
             return Element(new(value.buffer), change(value.index))
-        if isinstance(value, Apply) and any(isinstance(node, Element) for node in value.walk()):
-            return Apply(value.op, tuple(map(change, value.args)), value.dtype)
+        if isinstance(value, Expr):
+            return map_parts(value, change) if reads_memory(value) else value
         return map_buffers(value, new) if isinstance(value, Declared) else value
 
     form = holder.form
@@ -159,13 +159,27 @@ def replace_symbols(statement: _S, mapping: dict[Expr, Expr]) -> _S:
     """The statement, and all inside it, with symbols replaced, in indices of elements too."""
 
     def new(expr: Expr) -> Expr:
-        if isinstance(expr, Element):
-            return Element(expr.buffer, new(expr.index))
-        if isinstance(expr, Apply) and any(isinstance(node, Element) for node in expr.walk()):
-            return Apply(expr.op, tuple(map(new, expr.args)), expr.dtype)
-        return substitute(expr, mapping)
+        return map_parts(expr, new) if reads_memory(expr) else substitute(expr, mapping)
 
     return map_expressions(statement, new)
+
+
+def map_parts(expr: Expr, new: Callable[[Expr], Expr]) -> Expr:
+    """An operation with `new` of its operands, an element with `new` of its index; itself where
+    they are the same. Nothing is simplified again.
+    """
+    if isinstance(expr, Element):
+        index = new(expr.index)
+        return expr if index is expr.index else Element(expr.buffer, index)
+    if not isinstance(expr, Apply):
+        return expr
+    args = tuple([new(arg) for arg in expr.args])
+    return expr if all(map(is_, args, expr.args)) else Apply(expr.op, args, expr.dtype)
+
+
+def reads_memory(expr: Expr) -> bool:
+    """Whether an element of a buffer is in it."""
+    return any(isinstance(node, Element) for node in expr.walk())
 
 
 # --- names and memory --------------------------------------------------------------------------

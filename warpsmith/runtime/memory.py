@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Protocol, Self
 
 import numpy as np
@@ -52,12 +51,7 @@ class DeviceMemory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         while self._allocations:
             self._driver.cuMemFree(self._allocations.pop())
 

@@ -65,13 +65,13 @@ def _counts(value: Value, dim: int) -> bool:
     if not (isinstance(made, Iota) and isinstance(value, TensorView)):
         return False
     walked = [k for k, axis in enumerate(value.shape_axes) if not axis.is_broadcast]
-    return walked == [dim] and _is_number(made.start, 0) and _is_number(made.step, 1)
+    return walked == [dim] and is_number(made.start, 0) and is_number(made.step, 1)
 
 
 def _is_zero(value: Value) -> bool:
     tensor = _unmoved(value)
     made = None if tensor is None else tensor.definition
-    return _is_number(made.value if isinstance(made, Full) else value, 0)
+    return is_number(made.value if isinstance(made, Full) else value, 0)
 
 
 def _unmoved(value: Value) -> TensorView | None:
@@ -87,9 +87,10 @@ def _unmoved(value: Value) -> TensorView | None:
     return None
 
 
-def _is_number(value: Value, number: int) -> bool:
+def is_number(value: Value, number: int) -> bool:
+    """Whether it is this constant, in whatever type."""
     if isinstance(value, Apply) and value.op == "cast":
-        return _is_number(value.args[0], number)
+        return is_number(value.args[0], number)
     return isinstance(value, Const) and value.value == number
 
 

@@ -35,10 +35,9 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.program import Program
-from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.promotion import fresh_axes
-from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum
+from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
 
@@ -86,7 +85,7 @@ def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
         return None
     first, second = operation.inputs
     for tanh, one in ((first, second), (second, first)):
-        if not (isinstance(tanh, TensorView) and _is_number(one, 1)):
+        if not (isinstance(tanh, TensorView) and is_number(one, 1)):
             continue
         inner = tanh.definition
         if not (isinstance(inner, Pointwise) and inner.op == "tanh"):
@@ -112,7 +111,7 @@ def _kept_or_nothing(graph: Graph, operation: Operation) -> tuple[Pointwise, Ten
             continue
         _, value, nothing = inner.inputs
         needed = len(graph.uses(kept)) > 1 or kept.is_output or kept is other
-        if needed or not isinstance(value, TensorView) or not _is_number(nothing, 0):
+        if needed or not isinstance(value, TensorView) or not is_number(nothing, 0):
             continue
         if value.dtype is kept.dtype is other.dtype is DataType.Float:
             return inner, other
@@ -187,7 +186,7 @@ def _is_at_most_zero(value: Value) -> bool:
     definition = value.definition if isinstance(value, TensorView) else None
     if not (isinstance(definition, Pointwise) and definition.op == "minimum"):
         return False
-    return any(_is_number(each, 0) for each in definition.inputs)
+    return any(is_number(each, 0) for each in definition.inputs)
 
 
 def largest_taken_from(value: Value) -> Reduction | None:
@@ -231,12 +230,6 @@ def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction | None) ->
                 case _:
                     return False
     return True
-
-
-def _is_number(value: Value, number: int) -> bool:
-    if isinstance(value, Apply) and value.op == "cast":
-        return _is_number(value.args[0], number)
-    return isinstance(value, Const) and value.value == number
 
 
 def _read_unmoved(fusion: Fusion, graph: Graph, casts: Casts, operation: Matmul) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType, TracebackType
+from types import ModuleType
 
 NAMES = ("nvfuser_direct", "nvfuser")
 """The second is the older module, from which programs still take what both have."""
@@ -64,12 +64,7 @@ class Installed(MetaPathFinder, Loader):
     def __enter__(self) -> Installed:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.undo()
 
 

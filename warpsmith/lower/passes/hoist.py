@@ -8,8 +8,15 @@ from warpsmith.ir.bounds import LOOKUPS
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Element, Let, Statement
-from warpsmith.kernel.traversal import children, defined, expressions, map_bodies, map_expressions
+from warpsmith.kernel.nodes import Let, Statement
+from warpsmith.kernel.traversal import (
+    children,
+    defined,
+    expressions,
+    map_bodies,
+    map_expressions,
+    map_parts,
+)
 from warpsmith.values import dataclass
 
 COSTLY = ("floordiv", "mod", "ceildiv", "divide", *LOOKUPS)
@@ -129,14 +136,4 @@ def _replace(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
     if not mapping:
         return expr
     found = mapping.get(expr)
-    if found is not None:
-        return found
-    if isinstance(expr, Element):
-        index = _replace(expr.index, mapping)
-        return expr if index is expr.index else Element(expr.buffer, index)
-    if isinstance(expr, Apply):
-        args = tuple(_replace(arg, mapping) for arg in expr.args)
-        if all(new is old for new, old in zip(args, expr.args, strict=True)):
-            return expr
-        return Apply(expr.op, args, expr.dtype)
-    return expr
+    return map_parts(expr, lambda part: _replace(part, mapping)) if found is None else found

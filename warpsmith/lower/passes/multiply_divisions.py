@@ -11,8 +11,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.kernel.clusters import RANK
 from warpsmith.kernel.kernel import Kernel, Reciprocal
-from warpsmith.kernel.nodes import Element, For, Let
-from warpsmith.kernel.traversal import defined, map_expressions, walk
+from warpsmith.kernel.nodes import For, Let
+from warpsmith.kernel.traversal import defined, map_expressions, map_parts, walk
 
 
 def multiply_divisions(kernel: Kernel) -> Kernel:
@@ -50,14 +50,11 @@ def multiply_divisions(kernel: Kernel) -> Kernel:
 
 def _rewrite(expr: Expr, varying: set[str], inner: set[str], made: dict[Expr, Reciprocal]) -> Expr:
     """`varying` names what differs from thread to thread; `inner` what no launch knows."""
-    if isinstance(expr, Element):
-        index = _rewrite(expr.index, varying, inner, made)
-        return expr if index is expr.index else Element(expr.buffer, index)
-    if not isinstance(expr, Apply):
-        return expr
-    args = tuple(_rewrite(arg, varying, inner, made) for arg in expr.args)
-    if _is_division(expr) and _varies(expr.args[0], varying) and not _varies(args[1], inner):
-        dividend, divisor = args
+    new = map_parts(expr, lambda part: _rewrite(part, varying, inner, made))
+    if not (isinstance(expr, Apply) and _is_division(expr)):
+        return new
+    if _varies(expr.args[0], varying) and not _varies(new.args[1], inner):
+        dividend, divisor = new.args
         reciprocal = made.get(divisor)
         if reciprocal is None:
             reciprocal = made[divisor] = _reciprocal(divisor, len(made))
@@ -66,9 +63,7 @@ def _rewrite(expr: Expr, varying: set[str], inner: set[str], made: dict[Expr, Re
         if expr.op == "floordiv":
             return quotient
         return integers.sub(dividend, integers.mul(quotient, divisor))
-    if all(new is old for new, old in zip(args, expr.args, strict=True)):
-        return expr
-    return Apply(expr.op, args, expr.dtype)
+    return new
 
 
 def _is_division(expr: Apply) -> bool:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement
 from warpsmith.kernel.pipelines import Drain, Fill, Pipeline
 from warpsmith.kernel.rings import ELECTED, TileCopy
 from warpsmith.kernel.traversal import (
     children,
     map_expressions,
+    map_parts,
     map_places,
     read,
+    reads_memory,
     rewritten,
     walk,
     written,
@@ -133,8 +135,6 @@ def moved(statements: Statements, offsets: Mapping[str, Expr]) -> Statements:
     def new(expr: Expr) -> Expr:
         if isinstance(expr, Element):
             return Element(expr.buffer, place(expr.buffer, new(expr.index)))
-        if isinstance(expr, Apply) and any(isinstance(node, Element) for node in expr.walk()):
-            return Apply(expr.op, tuple(map(new, expr.args)), expr.dtype)
-        return expr
+        return map_parts(expr, new) if reads_memory(expr) else expr
 
     return tuple(map_places(map_expressions(s, new), place) for s in statements)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ops.table.op import FLOATS, NUMBERS, Spelling, joined, operation, spelled
-
-_ALL = (*NUMBERS, DataType.Bool)
+from warpsmith.ops.table.op import COMPUTED, FLOATS, NUMBERS, Spelling, joined, operation, spelled
 
 
 def _relu(x: np.ndarray) -> np.ndarray:
@@ -93,7 +91,7 @@ CHOICE = (
     operation(
         "where",
         np.where,
-        spelled("({0} ? {1} : {2})", *_ALL),
+        spelled("({0} ? {1} : {2})", *COMPUTED),
         "a where the condition holds, else b, for operands (condition, a, b).",
         conditions=1,
     ),

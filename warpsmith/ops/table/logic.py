@@ -6,8 +6,8 @@ import numpy as np
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.table.op import (
+    COMPUTED,
     INTEGERS,
-    NUMBERS,
     Meaning,
     PointwiseOp,
     Rule,
@@ -17,7 +17,6 @@ from warpsmith.ops.table.op import (
     spelled,
 )
 
-_ALL = (*NUMBERS, DataType.Bool)
 _EXACT = (*INTEGERS, DataType.Bool)
 
 # Infinity by its bits, for want of headers.
@@ -28,13 +27,13 @@ _INFINITY = {
 
 
 def _compare(name: str, numpy: Meaning, sign: str, doc: str) -> PointwiseOp:
-    cuda = spelled(f"({{0}} {sign} {{1}})", *_ALL)
+    cuda = spelled(f"({{0}} {sign} {{1}})", *COMPUTED)
     return operation(name, numpy, cuda, doc, rule=Rule.COMPARE)
 
 
 def _ordered(name: str, numpy: Meaning, sign: str, single: str, doc: str) -> PointwiseOp:
     """A comparison whose text for Float is another one: ptxas answers some by itself, wrongly."""
-    others = tuple(dtype for dtype in _ALL if dtype is not DataType.Float)
+    others = tuple(dtype for dtype in COMPUTED if dtype is not DataType.Float)
     cuda = joined(spelled(single, DataType.Float), spelled(f"({{0}} {sign} {{1}})", *others))
     return operation(name, numpy, cuda, doc, ("at_least",), rule=Rule.COMPARE)
 
@@ -125,7 +124,7 @@ LOGIC = (
     operation(
         "isreal",
         lambda x: np.ones(x.shape, bool),
-        spelled(_ALWAYS, *_ALL),
+        spelled(_ALWAYS, *COMPUTED),
         "True: there are no complex types here.",
         rule=Rule.CLASSIFY,
     ),

@@ -18,6 +18,7 @@ Meaning = Callable[..., np.ndarray]
 FLOATS = (DataType.Double, DataType.Float)
 INTEGERS = (DataType.Int, DataType.Int32)
 NUMBERS = (*FLOATS, *INTEGERS)
+COMPUTED = (*NUMBERS, DataType.Bool)
 
 # A name or a number needs no parentheses, whatever stands around it.
 _ATOM = re.compile(r"[A-Za-z_]\w*|\d[\w.]*")
