@@ -31,7 +31,7 @@ def block(*groups: int, blocks_per_sm: int = 1) -> Block:
     return Block(allotments=allotments, blocks_per_sm=blocks_per_sm, limits=LIMITS)
 
 
-# What NVRTC 13 reports for kernels that need more; tests/runtime/test_registers.py compiles some.
+# What NVRTC 13 reports for kernels that need more; tests/runtime/test_nvrtc.py compiles some.
 @pytest.mark.parametrize(
     ("threads", "blocks", "registers"),
     [

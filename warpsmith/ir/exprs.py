@@ -35,7 +35,7 @@ def _positional(source: TensorView, target: TensorView) -> tuple[Pair, ...]:
 class Pointwise(OneResult):
     """`output[i] = op(inputs[i]...)`; tensors have the output's rank, broadcast axes included.
 
-    `op` is a name of `ops/table.py`, or `cast`, or `set` (a copy).
+    `op` is a name of `ops/table`, or `cast`, or `set` (a copy).
     """
 
     op: str

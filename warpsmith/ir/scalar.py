@@ -194,7 +194,7 @@ class Address(Expr):
 
 
 class Apply(Expr):
-    """An operation on scalars. `op` is a name of `ops/table.py` or of the integer kernel below.
+    """An operation on scalars. `op` is a name of `ops/table` or of the integer kernel below.
 
     Integer operations made by `ir/integers.py`: `add mul floordiv mod ceildiv minimum maximum xor`,
     and `lt le eq logical_and logical_or` for predicates. `ir/groups.py` makes `group` and

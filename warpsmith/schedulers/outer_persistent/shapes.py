@@ -16,7 +16,7 @@ from warpsmith.values import dataclass
 FIXED_REGISTERS = 18
 """Registers for addresses and predicates, besides two for each element of a vector in work, one for
 each of its columns' results and one for two accesses. Found with NVRTC 13.0, as those below
-(tests/schedulers/test_outer_persistent_registers.py)."""
+(tests/schedulers/test_outer_persistent.py)."""
 
 LAST_GUARDED, ALL_GUARDED = (1.0, 1.4), (2.0, 4.0)
 """Registers for each one that elements stay in, of one input and of several: where the last access
