@@ -28,16 +28,21 @@ def _on_streams(tensor: Any, axis: int, count: int) -> None:
     tensor.axis(axis).parallelize(ParallelType.stream)
 
 
-def test_columns_of_a_product() -> None:
-    """Seven columns in three pieces: 3, 3 and 1, each written where it belongs."""
+def _product(axis: int, count: int) -> FusionDefinition:
+    """Of any two matrices, an axis of the result cut into so many pieces."""
     with FusionDefinition() as fd:
         a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
         made = fd.ops.matmul(a, b)
         fd.add_output(made)
-        _on_streams(made, 1, 3)
+        _on_streams(made, axis, count)
+    return fd
+
+
+def test_columns_of_a_product() -> None:
+    """Seven columns in three pieces: 3, 3 and 1, each written where it belongs."""
     left, right = torch.randn(5, 4), torch.randn(4, 7)
     with Products() as products:
-        (found,) = fd.execute([left, right], _enable_options=["host_ir_lowering"])
+        (found,) = _product(1, 3).execute([left, right], _enable_options=["host_ir_lowering"])
     torch.testing.assert_close(found, left @ right)
     assert products.seen == [((5, 4), (4, n)) for n in (3, 3, 1)]
 
@@ -143,13 +148,8 @@ def test_products_of_nothing(shape: tuple[int, int, int], axis: int) -> None:
     ],
 )
 def test_what_was_not_defined_so(given: list[torch.Tensor], said: str) -> None:
-    with FusionDefinition() as fd:
-        a, b = (fd.define_tensor([-1, -1], True) for _ in range(2))
-        made = fd.ops.matmul(a, b)
-        fd.add_output(made)
-        _on_streams(made, 0, 2)
     with pytest.raises(RuntimeError, match=said) as raised:
-        fd.execute(given)
+        _product(0, 2).execute(given)
     assert isinstance(raised.value, WarpsmithError)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.launching import clean_result
 from tests.support.lowering import lowered
 from tests.support.matmuls import check, operands
 from tests.support.product_schedules import by_hand
@@ -34,19 +35,15 @@ def test_operands_along_m_and_n(turned: str, columns: int, width: int) -> None:
         np.asfortranarray(t) if n in turned else t for n, t in zip("ab", (x, weight), strict=True)
     ]
     fd = by_hand(columns=columns, turned=turned, width=width)
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute(given)
+    result = clean_result(fd, given)
     check(result, x, weight)
-    assert fd.verify(given, schedules=2).verdict == "clean"
 
 
 def test_a_warp_group_with_two_products_in_registers() -> None:
     x, weight = operands(200, 72, 136, seed=1)
     fd = by_hand({"groups"})
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute([x, weight])
+    result = clean_result(fd, [x, weight])
     check(result, x, weight)
-    assert fd.verify([x, weight], schedules=2).verdict == "clean"
     assert "compute: multiply, warps 4 to 7, 128 threads" in fd.explain()
 
 
@@ -66,10 +63,8 @@ def test_k_in_parts_of_whole_tiles(changes: dict[str, Any]) -> None:
     """Tiles that reached into the next part summed what is there twice: others are refused."""
     x, weight = operands(100, 72, 264, seed=1)
     fd = by_hand(**changes)
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute([x, weight])
+    result = clean_result(fd, [x, weight])
     check(result, x, weight)
-    assert fd.verify([x, weight], schedules=2).verdict == "clean"
 
 
 def test_operands_along_m_of_wider_types_are_refused() -> None:

@@ -183,26 +183,16 @@ def test_what_is_known_leaves_the_quotient() -> None:
     )
 
 
-def test_a_pair_of_columns_shares_a_block() -> None:
-    """As threads hold what tensor cores sum, in rows of which only pairs are known to divide."""
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_two_vectors_share_a_block(lanes: int) -> None:
+    """As threads hold what tensor cores sum, in rows that so many lanes are known to divide."""
     n, row, thread = (Symbol(name, low=0) for name in ("n", "row", "thread"))
-    lane = Symbol("lane", low=0, extent=integers.index(2))
-    number = integers.add(integers.mul(n, row), integers.mul(2, thread), lane)
-    quotient, rest = divided(number, 4, frozenset({(n, 2)}))
-    assert lane not in quotient.walk()
-    pair = integers.add(integers.mul(integers.floordiv(n, 2), row), thread)
-    assert quotient == integers.floordiv(pair, 2)
-    assert rest == integers.add(integers.mul(2, integers.mod(pair, 2)), lane)
-
-
-def test_a_vector_of_four_shares_a_block_of_eight() -> None:
-    n, row, thread = (Symbol(name, low=0) for name in ("n", "row", "thread"))
-    lane = Symbol("lane", low=0, extent=integers.index(4))
-    number = integers.add(integers.mul(n, row), integers.mul(4, thread), lane)
-    quotient, rest = divided(number, 8, frozenset({(n, 4)}))
-    half = integers.add(integers.mul(integers.floordiv(n, 4), row), thread)
+    lane = Symbol("lane", low=0, extent=integers.index(lanes))
+    number = integers.add(integers.mul(n, row), integers.mul(lanes, thread), lane)
+    quotient, rest = divided(number, 2 * lanes, frozenset({(n, lanes)}))
+    half = integers.add(integers.mul(integers.floordiv(n, lanes), row), thread)
     assert quotient == integers.floordiv(half, 2)
-    assert rest == integers.add(integers.mul(4, integers.mod(half, 2)), lane)
+    assert rest == integers.add(integers.mul(lanes, integers.mod(half, 2)), lane)
 
 
 def test_any_index_may_be_drawn_by() -> None:

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.support.launching import clean_result
 from tests.support.lowering import lowered, unordered
 from tests.support.meeting_runs import mutants
 from tests.support.register_products import (
@@ -39,19 +40,13 @@ Arrays = tuple[np.ndarray, ...]
 @pytest.mark.parametrize("dtype", KINDS)
 def test_an_operand_that_threads_compute(dtype: DataType) -> None:
     fd, given = scaled_product(dtype=dtype, stages=2), scaled_operands(dtype)
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute(given)
-    np.testing.assert_array_equal(result, scaled_result(*given))
-    assert fd.verify(given, schedules=2).verdict == "clean"
+    np.testing.assert_array_equal(clean_result(fd, given), scaled_result(*given))
 
 
 @pytest.mark.parametrize("changes", [{}, {"stages": 3, "role": "load"}])
 def test_tiles_of_the_other_operand_come_at_once_or_by_a_role(changes: dict[str, Any]) -> None:
     fd, given = scaled_product(depth=320, **changes), scaled_operands(depth=320)
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute(given)
-    np.testing.assert_array_equal(result, scaled_result(*given))
-    assert fd.verify(given, schedules=2).verdict == "clean"
+    np.testing.assert_array_equal(clean_result(fd, given), scaled_result(*given))
 
 
 @pytest.mark.parametrize(("dtype", "depth"), [(DataType.Float, 16), (DataType.BFloat16, 72)])
@@ -59,10 +54,7 @@ def test_an_operand_is_zero_past_its_end(dtype: DataType, depth: int) -> None:
     """Registers that nobody wrote were multiplied by zeros, and may have been NaNs."""
     fd = scaled_product(dtype=dtype, depth=depth, stages=2)
     given = scaled_operands(dtype, depth=depth)
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute(given)
-    np.testing.assert_array_equal(result, scaled_result(*given))
-    assert fd.verify(given, schedules=2).verdict == "clean"
+    np.testing.assert_array_equal(clean_result(fd, given), scaled_result(*given))
 
 
 def test_what_is_computed_past_the_last_key_is_left_out() -> None:
@@ -81,18 +73,14 @@ def test_sums_of_a_product_are_an_operand_of_the_next(
     changes: dict[str, Any], m: int, n: int
 ) -> None:
     fd, given = relu_attention(**changes), attention_operands(m, n)
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute(given)
+    result = clean_result(fd, given)
     assert attention_excess(result, *given) <= 0
-    assert fd.verify(given, schedules=2).verdict == "clean"
 
 
 def test_threads_that_share_rows_reduce_them() -> None:
     fd, given = softmax_attention(), attention_operands(100, 128)
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute(given)
+    result = clean_result(fd, given)
     assert softmax_excess(result, *given) <= 0
-    assert fd.verify(given, schedules=2).verdict == "clean"
     reduced = [s for s in walk(lowered(fd).body) if isinstance(s, Reduce)]
     assert [s.block_axes for s in reduced] == [(ParallelType.block_x,)] * 2
     assert all(s.scratch.size == integers.ONE for s in reduced), "shuffles need no shared memory"
@@ -103,12 +91,10 @@ def test_8_bit_sums_change_their_layout_on_their_way_to_the_next_product() -> No
     q, k = (random.integers(-1, 2, (n, 64)).astype(ml_dtypes.bfloat16) for n in (100, 208))
     v = random.integers(-2, 3, (64, 208)).astype(ml_dtypes.float8_e4m3fn)
     fd = narrow_attention()
-    with knobs.scope(device="sim"):
-        (result,) = fd.manual_execute([q, k, v])
+    result = clean_result(fd, [q, k, v])
     weights = np.maximum(q.astype(np.float64) @ k.astype(np.float64).T, 0)
     weights = weights.astype(ml_dtypes.float8_e4m3fn).astype(np.float64)
     np.testing.assert_array_equal(result, weights @ v.astype(np.float64).T)
-    assert fd.verify([q, k, v], schedules=2).verdict == "clean"
 
 
 # --- what orders registers ---------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """From a fusion and arrays to results on the simulator, and their comparison."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tests.support.simulating import Contents, Fault, simulated
+from warpsmith import FusionDefinition, knobs
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Symbol, evaluate
@@ -35,6 +36,14 @@ EPSILON = {
     DataType.Half: 2.0**-10,
     DataType.BFloat16: 2.0**-7,
 }
+
+
+def clean_result(fd: FusionDefinition, given: Sequence[np.ndarray]) -> np.ndarray:
+    """The one result of a schedule by hand, on the simulator, which finds nothing wrong."""
+    with knobs.scope(device="sim"):
+        (result,) = fd.manual_execute(given)
+    assert fd.verify(given, schedules=SCHEDULES).verdict == "clean"
+    return np.asarray(result)
 
 
 def values_of(fusion: Fusion, inputs: Arrays) -> dict[str, int]:

@@ -99,19 +99,30 @@ def forked(feed: Feed) -> FusionDefinition:
     return fd
 
 
-def two_outputs(feed: Feed) -> FusionDefinition:
-    """Two roles compute an output each from the same stages."""
+def _negated_and_raised() -> tuple[FusionDefinition, TensorView, list[TensorView]]:
+    """A definition of two outputs, and its input."""
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], True)
         outputs = [fd.ops.neg(x), fd.ops.exp(x)]
         for y in outputs:
             fd.add_output(y)
-    load = feed.load(x)
-    outputs[1].set_role("second")
-    for tensor in (load, *outputs):
+    return fd, x, outputs
+
+
+def _tiles(*tensors: TensorView) -> None:
+    """Tiles of 256 elements of a row, of which a block has two rows."""
+    for tensor in tensors:
         tensor.split(1, 256)
         tensor.split(0, 2)
         tensor.axis(0).parallelize(GRID_X)
+
+
+def two_outputs(feed: Feed) -> FusionDefinition:
+    """Two roles compute an output each from the same stages."""
+    fd, x, outputs = _negated_and_raised()
+    load = feed.load(x)
+    outputs[1].set_role("second")
+    _tiles(load, *outputs)
     fd.sched.inline_at(outputs[0], 3, selected_tensors=[load])
     feed.bind(load)
     bound_to_threads(outputs, 64)
@@ -120,19 +131,12 @@ def two_outputs(feed: Feed) -> FusionDefinition:
 
 def two_stores(feed: Feed) -> FusionDefinition:
     """A role each stores two outputs, which one role computes."""
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1, -1], True)
-        outputs = [fd.ops.neg(x), fd.ops.exp(x)]
-        for y in outputs:
-            fd.add_output(y)
+    fd, x, outputs = _negated_and_raised()
     load = feed.load(x)
     stages = [_stored(y, feed) for y in outputs]
     outputs[1].role = ""
     outputs[1].set_role("store_b")
-    for tensor in (load, *stages, *outputs):
-        tensor.split(1, 256)
-        tensor.split(0, 2)
-        tensor.axis(0).parallelize(GRID_X)
+    _tiles(load, *stages, *outputs)
     for tensor in outputs:
         fd.sched.inline_at(tensor, 3)
     feed.bind(load)

@@ -10,14 +10,14 @@ WIDE = 256
 """Elements of a row that is a stage."""
 
 
-def merged_producer(feed: Feed) -> FusionDefinition:
+def merged_producer(feed: Feed, *, producer: bool = True) -> FusionDefinition:
     """The producer walks all tiles of all rows in one loop, the consumer in two; not inlined."""
     fd, (x,), y = defined([[-1, -1]], lambda fd, x: fd.ops.exp(x))
     load = feed.copy(x)
     for tensor in (load, y):
         tensor.split(1, 128)
-    load.merge(0)
-    load.circular_buffer(feed.stages, role="load", stage_slice_position=1)
+    (load if producer else y).merge(0)
+    load.circular_buffer(feed.stages, role="load", stage_slice_position=1 if producer else 2)
     feed.bind(load)
     bound_to_threads([y], 64)
     return fd
@@ -25,15 +25,7 @@ def merged_producer(feed: Feed) -> FusionDefinition:
 
 def merged_consumer(feed: Feed) -> FusionDefinition:
     """The other way round: the consumer walks in one loop, the producer in two."""
-    fd, (x,), y = defined([[-1, -1]], lambda fd, x: fd.ops.exp(x))
-    load = feed.copy(x)
-    for tensor in (load, y):
-        tensor.split(1, 128)
-    y.merge(0)
-    load.circular_buffer(feed.stages, role="load", stage_slice_position=2)
-    feed.bind(load)
-    bound_to_threads([y], 64)
-    return fd
+    return merged_producer(feed, producer=False)
 
 
 def _normalized(fd: FusionDefinition, x: TensorView) -> TensorView:

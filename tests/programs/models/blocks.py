@@ -124,12 +124,7 @@ def llama(heads: int, groups: int, features: int, normed: bool = False) -> tuple
             dq, dqnorm = parts.rms_norm_gradient(dq, plain[0], w[9])
             dk, dknorm = parts.rms_norm_gradient(dk, plain[1], w[10])
             norms = (dqnorm, dknorm)
-        dn = None
-        weights = []
-        for gradient, weight in zip((dq, dk, dv), w[1:4], strict=True):
-            d, dweight = parts.linear_gradient(parts.merged(gradient), n, weight)
-            dn = d if dn is None else dn + d
-            weights.append(dweight)
+        dn, weights = parts.projection_gradients((dq, dk, dv), n, w[1:4])
         dx, dfirst = parts.rms_norm_gradient(dn, x, w[0])
         return (dx + dh, dfirst, *weights, dwo, dnorm, dwgate, dwup, ddown, *norms)
 
@@ -239,12 +234,7 @@ def t5(heads: int) -> tuple[Any, Any]:
         dq, dk, dv, ds = parts.attention_gradient(
             parts.heads_of(da, heads), q, k, v, 1.0, None, bias
         )
-        dn = None
-        weights = []
-        for gradient, weight in zip((dq, dk, dv), w[1:4], strict=True):
-            d, dweight = parts.linear_gradient(parts.merged(gradient), n, weight)
-            dn = d if dn is None else dn + d
-            weights.append(dweight)
+        dn, weights = parts.projection_gradients((dq, dk, dv), n, w[1:4])
         dx, dfirst = parts.rms_norm_gradient(dn, x, w[0])
         dbias = ops.sum(ds, [0], True)
         return (dx + dh, dbias, dfirst, *weights, dwo, dnorm, dwgate, dwup, ddown)

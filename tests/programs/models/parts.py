@@ -6,6 +6,7 @@ returns one tensor for each operand that has one.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from warpsmith import ops
@@ -22,6 +23,18 @@ def rows(x: Tensor) -> Tensor:
 def linear_gradient(dy: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Of x and of the weight."""
     return ops.matmul(dy, weight), ops.matmul(ops.transpose(rows(dy), 0, 1), rows(x))
+
+
+def projection_gradients(
+    gradients: Sequence[Tensor], x: Tensor, weights: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    """Of x, from which heads were projected by each of the weights, and of these."""
+    dx, found = None, []
+    for gradient, weight in zip(gradients, weights, strict=True):
+        d, dweight = linear_gradient(merged(gradient), x, weight)
+        dx = d if dx is None else dx + d
+        found.append(dweight)
+    return dx, found
 
 
 def bias_gradient(dy: Tensor) -> Tensor:
