@@ -15,6 +15,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,16 +68,32 @@ class Row:
 
 
 def programs() -> tuple[Program, ...]:
+    from torch.nn import functional
+
+    from warpsmith import DataType, ops
+
+    def both(name: str, beside: tuple[str, ...], body: Callable[..., Any]) -> Program:
+        """One body, told whose operations it has."""
+        return Program(name, beside, partial(body, ops), partial(body, functional))
+
+    def floats(x: Any, w: Any) -> Any:
+        return ops.cast(ops.linear(x, w), DataType.Float)
+
     return (
         Program("bias_gelu", ("n",), _bias_gelu, _eager_bias_gelu),
-        Program("residual", ("mn",), _residual, _eager_residual),
-        Program("bias_residual", ("n", "mn"), _bias_residual, _eager_bias_residual),
-        Program("floats", (), _floats, _eager_floats),
-        Program("before_and_after", ("n",), _before_and_after, _eager_before_and_after),
-        Program("swiglu", ("nk",), _swiglu, _eager_swiglu),
+        both("residual", ("mn",), lambda of, x, w, r: of.linear(x, w) + r),
+        both("bias_residual", ("n", "mn"), lambda of, x, w, bias, r: of.linear(x, w, bias) + r),
+        Program("floats", (), floats, lambda x, w: (x @ w.t()).float()),
+        both("before_and_after", ("n",), _before_and_after),
+        both("swiglu", ("nk",), lambda of, x, w, v: of.silu(of.linear(x, w)) * of.linear(x, v)),
         Program("swiglu_of_one", (), _swiglu_of_one, _eager_swiglu_of_one),
         Program("dropout_residual", ("mn",), _dropout_residual, _eager_dropout_residual),
     )
+
+
+def _before_and_after(of: Any, x: Any, w: Any, bias: Any) -> Any:
+    before = of.linear(x, w, bias)
+    return before, of.silu(before)
 
 
 def _bias_gelu(x: Any, w: Any, bias: Any) -> Any:
@@ -90,64 +107,6 @@ def _eager_bias_gelu(x: Any, w: Any, bias: Any) -> Any:
     from torch.nn import functional
 
     return functional.gelu(functional.linear(x, w, bias), approximate="tanh")
-
-
-def _residual(x: Any, w: Any, residual: Any) -> Any:
-    from warpsmith import ops
-
-    return ops.add(ops.linear(x, w), residual)
-
-
-def _eager_residual(x: Any, w: Any, residual: Any) -> Any:
-    return x @ w.t() + residual
-
-
-def _bias_residual(x: Any, w: Any, bias: Any, residual: Any) -> Any:
-    from warpsmith import ops
-
-    return ops.add(ops.linear(x, w, bias), residual)
-
-
-def _eager_bias_residual(x: Any, w: Any, bias: Any, residual: Any) -> Any:
-    from torch.nn import functional
-
-    return functional.linear(x, w, bias) + residual
-
-
-def _floats(x: Any, w: Any) -> Any:
-    from warpsmith import DataType, ops
-
-    return ops.cast(ops.linear(x, w), DataType.Float)
-
-
-def _eager_floats(x: Any, w: Any) -> Any:
-    return (x @ w.t()).float()
-
-
-def _before_and_after(x: Any, w: Any, bias: Any) -> Any:
-    from warpsmith import ops
-
-    before = ops.linear(x, w, bias)
-    return before, ops.silu(before)
-
-
-def _eager_before_and_after(x: Any, w: Any, bias: Any) -> Any:
-    from torch.nn import functional
-
-    before = functional.linear(x, w, bias)
-    return before, functional.silu(before)
-
-
-def _swiglu(x: Any, w: Any, other: Any) -> Any:
-    from warpsmith import ops
-
-    return ops.mul(ops.silu(ops.linear(x, w)), ops.linear(x, other))
-
-
-def _eager_swiglu(x: Any, w: Any, other: Any) -> Any:
-    from torch.nn import functional
-
-    return functional.silu(functional.linear(x, w)) * functional.linear(x, other)
 
 
 def _swiglu_of_one(x: Any, w: Any) -> Any:
