@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,34 +16,37 @@ TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
 NOT_CONTIGUOUS = [False] * 5 + [True]
 
 
-def cut_inside_memory() -> FusionDefinition:
-    """Runs of 24 in parts of 64: the third one of each part ends where the next part starts."""
+def doubled(*extents: int) -> tuple[FusionDefinition, Any, Any]:
+    """`x + x`, with both."""
     with FusionDefinition() as fd:
-        x = fd.define_tensor([-1], True)
+        x = fd.define_tensor(list(extents), True)
         y = fd.ops.add(x, x)
         fd.add_output(y)
-        copy, between = loaded(x, BULK), y.cache_before()
-        y.split(0, 64)
-        y.split(1, 24)
-        fd.sched.transform_like(y)
-        fd.sched.inline_at(y, 2, selected_tensors=[copy])
-        copy.axis(-1).parallelize(ParallelType.tma)
-        fd.sched.inline_most([between])
+    return fd, x, y
+
+
+def cut_inside_memory() -> FusionDefinition:
+    """Runs of 24 in parts of 64: the third one of each part ends where the next part starts."""
+    fd, x, y = doubled(-1)
+    copy, between = loaded(x, BULK), y.cache_before()
+    y.split(0, 64)
+    y.split(1, 24)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 2, selected_tensors=[copy])
+    copy.axis(-1).parallelize(ParallelType.tma)
+    fd.sched.inline_most([between])
     return fd
 
 
 def stored_over_the_next_part() -> FusionDefinition:
     """Boxes of 24 in parts of 64: the third one of each part reaches into the next part."""
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1], True)
-        y = fd.ops.add(x, x)
-        fd.add_output(y)
-        stored(y, TMA)
-        y.split(0, 64)
-        y.split(1, 24)
-        fd.sched.transform_like(y)
-        fd.sched.inline_at(y, 2)
-        y.axis(-1).parallelize(ParallelType.tma)
+    fd, _, y = doubled(-1)
+    stored(y, TMA)
+    y.split(0, 64)
+    y.split(1, 24)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 2)
+    y.axis(-1).parallelize(ParallelType.tma)
     return fd
 
 
@@ -71,20 +75,14 @@ def not_to_shared(carrier: LoadStoreOpType) -> FusionDefinition:
 
 
 def not_from_shared(carrier: LoadStoreOpType) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1], True)
-        y = fd.ops.add(x, x)
-        fd.add_output(y)
-        y.cache_before(op_type=carrier)
+    fd, _, y = doubled(-1)
+    y.cache_before(op_type=carrier)
     return fd
 
 
 def read_beside_its_store() -> FusionDefinition:
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1], True)
-        y = fd.ops.add(x, x)
-        fd.add_output(y)
-        fd.add_output(fd.ops.add(stored(y, TMA), 1))
+    fd, _, y = doubled(-1)
+    fd.add_output(fd.ops.add(stored(y, TMA), 1))
     return fd
 
 
@@ -100,31 +98,25 @@ def loaded_and_stored(carrier: LoadStoreOpType) -> FusionDefinition:
 
 def loaded_from_a_cache() -> FusionDefinition:
     """The second cache of an input stands between it and the first."""
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([64], True)
-        y = fd.ops.add(x, x)
-        fd.add_output(y)
-        copy = loaded(x, TMA)
-        x.cache_after()
-        bind_tile(copy, [0])
+    fd, x, _ = doubled(64)
+    copy = loaded(x, TMA)
+    x.cache_after()
+    bind_tile(copy, [0])
     return fd
 
 
 def in_another_order(order: Sequence[int]) -> FusionDefinition:
     """A tile of two dimensions, with its loops in that order."""
     tiling = Tiling((8, 16))
-    with FusionDefinition() as fd:
-        x = fd.define_tensor([-1, -1], True)
-        y = fd.ops.add(x, x)
-        fd.add_output(y)
-        copy, between = loaded(x, TMA), y.cache_before()
-        tiling.apply(y)
-        fd.sched.transform_like(y)
-        fd.sched.inline_at(y, 2, selected_tensors=[copy])
-        bind_tile(copy, order)
-        for tensor in (y, between):
-            tiling.share(tensor)
-        fd.sched.inline_most([between])
+    fd, x, y = doubled(-1, -1)
+    copy, between = loaded(x, TMA), y.cache_before()
+    tiling.apply(y)
+    fd.sched.transform_like(y)
+    fd.sched.inline_at(y, 2, selected_tensors=[copy])
+    bind_tile(copy, order)
+    for tensor in (y, between):
+        tiling.share(tensor)
+    fd.sched.inline_most([between])
     return fd
 
 
