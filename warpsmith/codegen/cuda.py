@@ -118,12 +118,10 @@ class _Printer:
         team = whole_block(self._kernel, self._value)
         statements = self._kernel.body
         first = statements.index(self._branches[0]) if self._branches else len(statements)
-        for statement in statements[:first]:
-            self._statement(statement, team)
+        self._body(statements[:first], team)
         if self._branches:
             self._dispatch()
-        for statement in statements[first + len(self._branches) :]:
-            self._statement(statement, team)
+        self._body(statements[first + len(self._branches) :], team)
         start, parameters = self._signature()
         body = "\n".join(self._lines)
         carries = self._reductions.carries.text()  # may need more pieces
@@ -210,8 +208,7 @@ class _Printer:
 
     def _block(self, head: str, body: tuple[Statement, ...], team: Team | None) -> None:
         with self._braces(head + " {"):
-            for statement in body:
-                self._statement(statement, team)
+            self._body(body, team)
 
     @contextmanager
     def _braces(self, head: str) -> Iterator[None]:
@@ -263,11 +260,13 @@ class _Printer:
             self._line(f"const bool {ELECTED_WARP.name} = {leads};")
         if asks_for(ELECTED, branch.body):
             self._line(f"const bool {ELECTED.name} = {ELECTED_LANE.name} && {leads};")
-        team = group_of(agent, self._value)
-        for statement in branch.body:
-            self._statement(statement, team)
+        self._body(branch.body, group_of(agent, self._value))
 
     # --- statements ----------------------------------------------------------------------------
+
+    def _body(self, statements: tuple[Statement, ...], team: Team | None) -> None:
+        for statement in statements:
+            self._statement(statement, team)
 
     def _statement(self, statement: Statement, team: Team | None) -> None:
         value = self._value
@@ -315,8 +314,7 @@ class _Printer:
                 self._line(f"const {kind} {symbol.name} = {value.place(source, index)};")
             case WithTile(symbol=tile, count=count, body=body):
                 self._line(f"if ({value.operand(tile)} >= {value.operand(count)}) break;")
-                for inner in body:
-                    self._statement(inner, team)
+                self._body(body, team)
             case Converge():
                 self._line("__syncwarp();")
             case AwaitPrevious():
