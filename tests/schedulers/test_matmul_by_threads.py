@@ -1,4 +1,4 @@
-"""Products that threads multiply: what is taken, that it is right, what the kernels are like."""
+"""Products that threads multiply: that they are right, and what the kernels are like."""
 
 import re
 from collections.abc import Callable
@@ -18,31 +18,27 @@ from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.exprs import Matmul
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector, For, If, Statement, Store
 from warpsmith.kernel.products import LoadMatrix, MultiplyByWarp
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.traversal import walk
-from warpsmith.schedulers.matmul_by_threads import applicability, heuristic
+from warpsmith.schedulers.matmul_by_threads import heuristic
 from warpsmith.schedulers.matmul_by_threads.tiles import (
-    DEEP,
     FLAT,
     LARGE,
     MEDIUM,
     OF_WORDS,
     SHORT,
-    SMALL,
     SQUARE,
     TALL,
     WIDE,
     Tile,
-    WarpTile,
 )
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
-from warpsmith.schedulers.select import refusals, select
+from warpsmith.schedulers.select import select
 from warpsmith.targets.hopper import H200
 
 FLOAT, DOUBLE = DataType.Float, DataType.Double
@@ -300,40 +296,6 @@ def test_no_multiply_add_has_a_condition(size: tuple[int, int, int]) -> None:
     assert conditions_around(kernel_for(*size).body) == {0}
 
 
-def test_tiles_by_size() -> None:
-    def tile(m: int, n: int, k: int, dtype: DataType = FLOAT) -> Tile:
-        p = Program()
-        p.output(matrices(p, dtype, sums=dtype))
-        found = select(p.fusion, H200).choose(problem(m, n, k))[0]
-        assert isinstance(found, heuristic.MatmulByThreadsParams)
-        return found.tile
-
-    assert tile(4096, 4096, 4096) == DEEP
-    assert tile(1024, 1024, 1024).rows == 64  # 64 large tiles leave half of the device idle
-    assert tile(4096, 4096, 4096, DataType.Int) == MEDIUM  # 64 sums would be 128 registers
-    for rows, edge in ((4096, 64), (32, 32)):
-        found = tile(rows, 4096, 4096, DOUBLE)
-        assert isinstance(found, WarpTile)
-        assert (found.rows, found.columns, found.atom) == (edge, edge, (8, 8, 4))
-    assert tile(4, 4096, 4096, DOUBLE) == FLAT  # an instruction would be half empty
-    assert tile(20, 4096, 4096) == SMALL
-    assert (tile(1, 4096, 64), tile(4096, 3, 64), tile(2, 2, 64)) == (FLAT, TALL, SHORT)
-
-
-@pytest.mark.parametrize(
-    ("size", "least", "most"),
-    [((64, 64, 65536), 16, 264), ((1, 1, 10**6), 264, 264), ((2048, 4096, 65536), 1, 1)],
-)
-def test_blocks_share_few_results_of_long_sums(
-    size: tuple[int, int, int], least: int, most: int
-) -> None:
-    p = Program()
-    p.output(matrices(p))
-    params, values = select(p.fusion, H200).choose(problem(*size))
-    assert least <= values.get(SPLITS, 1) <= most
-    assert params.shared is (most > 1)  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize("inward", [True, False])
 def test_words_that_are_no_results_come_ahead_without_registers(inward: bool) -> None:
     """By `cp.async`, which writes zeros past the ends, where the TMA unit cannot."""
@@ -361,87 +323,10 @@ def test_results_that_lie_transposed_are_stored_along_their_memory() -> None:
     check_automatic(p.fusion, inputs, terms=128)
 
 
-def refused(grow: Callable[[Program, Any, Any], None]) -> str:
-    p = Program()
-    a, b = p.input(FLOAT, MATRIX), p.input(FLOAT, MATRIX)
-    grow(p, a, b)
-    return applicability.refusal(p.fusion)
-
-
-def test_what_is_refused_in_words() -> None:
-    def product(p: Program, a: Any, b: Any) -> Any:
-        return contraction(p, a, b, ((0, 2), (2, 1)))
-
-    def twice(p: Program, a: Any, b: Any) -> None:
-        p.output(product(p, a, b), product(p, a, b))
-
-    def beside(p: Program, a: Any, b: Any) -> None:
-        hidden = p.op("exp", a)
-        p.output(product(p, hidden, b), hidden)
-
-    def again(p: Program, a: Any, b: Any) -> None:
-        hidden = p.op("exp", a)
-        p.output(p.op("add", product(p, hidden, b), hidden))
-
-    def widened(p: Program, a: Any, b: Any) -> None:
-        more = p.input(FLOAT, (None, None, None))
-        p.output(p.op("add", p.broadcast(product(p, a, b), (True, False, False)), more))
-
-    assert refused(lambda p, a, b: p.output(product(p, a, b)) and None) == ""
-    assert refused(lambda p, a, b: p.output(p.op("exp", a)) and None) == "it has no matrix product"
-    assert refused(twice) == "it has 2 matrix products"
-    assert refused(lambda p, a, b: p.output(product(p, a, a)) and None) == (
-        "its product has one tensor as both operands"
-    )
-    assert refused(beside) == "its output T2 does not depend on the product"
-    assert refused(again) == "two dimensions of T3 come from one dimension of its inputs"
-    assert refused(widened) == "T5 has a dimension that is no kept one of the product"
-    assert refused(lambda p, a, b: p.output(p.reduce("sum", product(p, a, b), [0])) and None) == (
-        "T3 is no pointwise work beside the product"
-    )
-
-
 def test_sums_are_multiply_adds_in_their_own_type() -> None:
     kernel = kernel_for(4, 64, 64, DOUBLE)
     sums = [s for s in walk(kernel.body) if isinstance(s, Accumulate)]
     assert {(s.carry.name, s.carry.dtypes) for s in sums} == {("sum", (DOUBLE,))}
-
-
-def rows(kind: str) -> np.ndarray:
-    """A matrix [64, 64] of halves, or with something that the TMA unit does not take."""
-    made = np.random.default_rng(0).uniform(-1, 1, (64, 66)).astype(np.float16)
-    if kind == "moved":
-        flat = np.zeros(64 * 64 + 1, np.float16)[1:]
-        flat[:] = made[:, :64].reshape(-1)
-        return flat.reshape(64, 64)
-    if kind == "strided":
-        return made[:, :64]
-    return np.ascontiguousarray(made[:, : 60 if kind == "short" else 64])
-
-
-@pytest.mark.parametrize(
-    ("kind", "why"),
-    [
-        ("whole", ""),
-        ("short", "rows of 60 elements, 120 bytes"),
-        ("moved", "an address that is a multiple of 2 bytes"),
-        ("strided", "rows of 66 elements, 132 bytes"),
-    ],
-)
-def test_a_call_that_tma_cannot_copy_is_planned_again(kind: str, why: str) -> None:
-    with warpsmith.FusionDefinition() as fd:
-        x = fd.define_tensor([-1, -1], [False, True], DataType.Half)
-        w = fd.define_tensor([-1, -1], True, DataType.Half)
-        fd.add_output(fd.ops.linear(x, w))
-    a = rows(kind)
-    b = np.ascontiguousarray(a[::-1])
-    with knobs.scope(device="sim"):
-        (result,) = fd.execute([a, b])
-    wanted = a.astype(np.float64) @ b.T.astype(np.float64)
-    np.testing.assert_allclose(result.astype(np.float64), wanted, atol=2e-2)
-    words = fd.explain()
-    assert f"scheduler   matmul{'_by_threads' if why else ''}\n" in words
-    assert f"not matmul: T0 has {why}" in words or not why
 
 
 def test_narrow_elements_become_wide_ones_by_vectors() -> None:
@@ -458,18 +343,3 @@ def test_narrow_elements_become_wide_ones_by_vectors() -> None:
     assert any(isinstance(s, CopyVector) for s in walk(launch.compiled.kernel.body))
     wanted = x.astype(np.float64) @ weight.astype(np.float64).T
     np.testing.assert_allclose(result.astype(np.float64), wanted, atol=0.2, rtol=1e-3)
-
-
-def test_a_product_stays_as_precise_as_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heuristic, "_by_warps", lambda *args: None)
-    with FusionDefinition() as fd:
-        a, b = (fd.define_tensor([-1, -1], True, DataType.Float8_e4m3fn) for _ in range(2))
-        fd.add_output(fd.ops.linear(a, b, dtype=DataType.Float, precision="fast"))
-    refused = refusals(fd.fusion, H200, (("matmul", "it is not asked"),))
-    candidate = select(fd.fusion, H200, refused)
-    sizes = {"T0_size0": 9, "T0_size1": 40, "T1_size0": 30, "T1_size1": 40}
-    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
-    scheduled = candidate.scheduled(params)
-    (product,) = (op for op in scheduled.operations if isinstance(op, Matmul))
-    assert candidate.scheduler == "matmul_by_threads"
-    assert product.precision == "fast"
