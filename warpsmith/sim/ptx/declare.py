@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from warpsmith.sim.ptx.cursor import Cursor
 from warpsmith.sim.ptx.syntax import Declaration, Initial, Literal, Symbol
 
@@ -42,30 +44,15 @@ def parse_declarations(cursor: Cursor, external: bool = False) -> list[Declarati
     declarations = []
     line = cursor.line
     space = cursor.take()
-    align, vector, type_ = _type(cursor)
+    kind = _type(cursor)
     while True:
-        name, dimensions = _declarator(cursor)
-        initial: tuple[Initial, ...] | None = None
-        text: bytes | None = None
+        made = replace(_declared(cursor, line, space, kind), external=external)
         if cursor.accept("="):
             if cursor.word.startswith('"'):
-                text = cursor.string()
+                made = replace(made, text=cursor.string())
             else:
-                initial = tuple(_initializer(cursor, dimensions, 0))
-        declarations.append(
-            Declaration(
-                line=line,
-                space=space[1:],
-                type=type_,
-                name=name,
-                align=align,
-                vector=vector,
-                dimensions=dimensions,
-                initial=initial,
-                text=text,
-                external=external,
-            )
-        )
+                made = replace(made, initial=tuple(_initializer(cursor, made.dimensions, 0)))
+        declarations.append(made)
         if not cursor.accept(","):
             break
     cursor.expect(";")
@@ -83,20 +70,23 @@ def parse_parameters(cursor: Cursor) -> tuple[Declaration, ...]:
         if cursor.word not in (".param", ".reg"):
             cursor.fail("`.param`, `.reg` or `)`")
         space = cursor.take()
-        align, vector, type_ = _type(cursor)
-        name, dimensions = _declarator(cursor)
-        parameters.append(
-            Declaration(
-                line=line,
-                space=space[1:],
-                type=type_,
-                name=name,
-                align=align,
-                vector=vector,
-                dimensions=dimensions,
-            )
-        )
+        parameters.append(_declared(cursor, line, space, _type(cursor)))
     return tuple(parameters)
+
+
+def _declared(cursor: Cursor, line: int, space: str, kind: tuple[int, int, str]) -> Declaration:
+    """The next name with its dimensions, of this alignment, vector length and type."""
+    align, vector, type_ = kind
+    name, dimensions = _declarator(cursor)
+    return Declaration(
+        line=line,
+        space=space[1:],
+        type=type_,
+        name=name,
+        align=align,
+        vector=vector,
+        dimensions=dimensions,
+    )
 
 
 def _type(cursor: Cursor) -> tuple[int, int, str]:
