@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import numpy as np
 import pytest
 
-import warpsmith
+from tests.support.compiling import compiled, four_layers
 from warpsmith import ops
 from warpsmith.engine.facts import facts_of, prices_of
 from warpsmith.engine.lowered import Compiled
@@ -16,11 +15,6 @@ from warpsmith.engine.lowered import Compiled
 def attention(q: Any, k: Any, v: Any) -> Any:
     scores = ops.exp(ops.matmul(q, ops.permute(k, [0, 2, 1])))
     return ops.matmul(scores / ops.sum(scores, [2], keepdim=True), v)
-
-
-def compiled(function: Any, *shapes: tuple[int, ...]) -> Compiled:
-    given = [np.zeros(shape, np.float16) for shape in shapes]
-    return warpsmith.fuse(function).lower(*given).compile()
 
 
 def texts(value: object) -> Iterator[str]:
@@ -88,12 +82,7 @@ def test_a_kernel_takes_longer_than_its_busiest_resource() -> None:
 
 
 def test_layers_that_are_alike_are_told_by_their_own_names() -> None:
-    def layers(x: Any, w: Any) -> Any:
-        for _ in range(4):
-            x = ops.linear(x, w)
-        return x
-
-    call = compiled(layers, (128, 128), (128, 128))._call
+    call = compiled(four_layers, (128, 128), (128, 128))._call
     assert call.launches[1].compiled is call.launches[2].compiled
     _, one, other, _ = facts_of(call, 0).kernels
     (written,) = other.writes

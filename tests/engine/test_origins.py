@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 import warpsmith
+from tests.support.compiling import compiled
 from warpsmith import FusionDefinition, ParallelType, ops
 from warpsmith.engine.classes import launched
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
-from warpsmith.engine.lowered import Compiled
 from warpsmith.engine.origins import CudaLine, cuda_lines
 from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.fusion import Fusion
@@ -39,11 +39,6 @@ def beside(x: Any, w: Any, bias: Any) -> Any:
 
 def texts(call: CallPlan) -> list[tuple[CudaLine, ...]]:
     return [cuda_lines(planned, launch) for planned, launch in launched(call) if launch]
-
-
-def compiled(function: Any, *shapes: tuple[int, ...]) -> Compiled:
-    given = [np.zeros(shape, np.float16) for shape in shapes]
-    return warpsmith.fuse(function).lower(*given).compile()
 
 
 def numbers(line: CudaLine) -> set[int]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import warpsmith
+from tests.support.compiling import compiled, four_layers
 from warpsmith import FusionDefinition, ParallelType, ops
 from warpsmith.engine.facts import facts_of
 from warpsmith.engine.lowered import Compiled
@@ -26,11 +26,6 @@ def attention(q: Any, k: Any, v: Any) -> Any:
     scores = ops.matmul(q, ops.permute(k, [0, 2, 1])) * 0.125  # scores
     e = ops.exp(scores - ops.max(scores, [2], keepdim=True))
     return ops.matmul(e / ops.sum(e, [2], keepdim=True), v)
-
-
-def compiled(function: Any, *shapes: tuple[int, ...]) -> Compiled:
-    given = [np.zeros(shape, np.float16) for shape in shapes]
-    return warpsmith.fuse(function).lower(*given).compile()
 
 
 @pytest.fixture(scope="module")
@@ -189,12 +184,7 @@ def test_a_part_without_elements_is_said_not_to_be_launched() -> None:
 
 
 def test_layers_that_are_alike_have_one_section() -> None:
-    def layers(x: Any, w: Any) -> Any:
-        for _ in range(4):
-            x = ops.linear(x, w)
-        return x
-
-    root = parsed(compiled(layers, (128, 128), (128, 128)).explain_html())
+    root = parsed(compiled(four_layers, (128, 128), (128, 128)).explain_html())
     heads = [words(e) for e in root.iter("h2")]
     assert "Kernels 1, 2, which are alike: matmul" in heads
     targets = {e.get("id") for e in root.iter()}
