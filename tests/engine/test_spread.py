@@ -1,5 +1,6 @@
 """Blocks of a kernel that starts early ask for so much memory that no multiprocessor takes many."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import Launch
 from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.spread import MOST_SHARE, reserved_bytes
+from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.targets.hopper import H200, SM90A
 
 
@@ -46,10 +48,9 @@ def gradients(x: Any, dy: Any, scale: Any) -> Any:
     return dx, ops.sum(dy * normal, [0])
 
 
-def launches(early: bool) -> tuple[Launch, ...]:
-    rng = np.random.default_rng(0)
-    shapes = ((264, 512), (264, 512), (264, 1))
-    inputs = [rng.standard_normal(shape).astype("f4") for shape in shapes]
+def launches(early: bool, columns: int = 512, dtype: str = "float") -> tuple[Launch, ...]:
+    x = np.zeros((264, columns), NUMPY_DTYPES[dtype])
+    inputs = [x, x, np.zeros((264, 1), "f4")]
     fused = warpsmith.fuse(gradients).lower(*inputs)
     chosen = knobs.current().replace(early_launch=early)
     return Executable(fused.fusion).plan_for(inputs, chosen).launches
@@ -63,6 +64,14 @@ def test_only_early_kernels_spread() -> None:
     assert fitting(second.reserved_bytes) == 1
     for launch in launches(early=False):
         assert launch.reserved_bytes == launch.shared_bytes
+
+
+def test_small_blocks_of_many_columns_spread() -> None:
+    """Registers are there for 16 of a multiprocessor, so that 529 lay on 34 of 132."""
+    _, second = launches(early=True, columns=8456, dtype="bfloat16")
+    assert (math.prod(second.grid), math.prod(second.block)) == (529, 64)
+    assert second.compiled.n_regs <= 64
+    assert fitting(second.reserved_bytes) == 5
 
 
 def test_the_driver_is_asked_for_what_is_reserved(monkeypatch: pytest.MonkeyPatch) -> None:

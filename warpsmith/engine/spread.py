@@ -13,8 +13,8 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, evaluate
 from warpsmith.targets.target import Target
 
-MOST_SHARE = 3
-"""Blocks a multiprocessor up to which they are spread: more are enough to fill all of them."""
+MOST_SHARE = 8
+"""Blocks a multiprocessor up to which they are spread. Those of sums of columns are no more."""
 
 
 def reserved_bytes(shared_bytes: int, blocks: int, target: Target) -> int:
