@@ -69,3 +69,12 @@ def test_registers_that_are_just_enough_are_not(columns: int, shape: tuple[int, 
     found = chosen(8192, columns)
     names = ("block_x", "block_y", "blocks_per_sm", "cluster")
     assert tuple(found[name] for name in names) == shape
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize("columns", [8200, 8504, 8840])
+def test_two_rows_of_many_elements_are_not_a_threads(columns: int) -> None:
+    """8192 rows of 8504 took 114.2 microseconds so, and 107.1 with one (one H200, 2026-11-27)."""
+    found = chosen(8192, columns)
+    assert (found["unroll"] * found["vector"], found["rows_per_thread"]) == (40, 1)
+    assert chosen(8192, columns, sums=1)["rows_per_thread"] == 2
