@@ -1,7 +1,7 @@
 """Lengths of a scan, and which of them take longer than a longer one."""
 
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -39,7 +39,16 @@ def test_what_is_compiled_beside_others_is_what_is_timed(monkeypatch: pytest.Mon
         columns = [call.args[0][0].shape[1] for call in calls.values()]
         return {name: 1e-3 * length for name, length in zip(calls, columns, strict=True)}
 
+    order: list[str] = []
+
+    @contextmanager
+    def turn() -> Iterator[None]:
+        order.append("turn")
+        yield
+
     monkeypatch.setattr(Problem, "draw", draw)
+    monkeypatch.setattr("bench.scan.awake", lambda: order.append("awake"))
     monkeypatch.setattr("warpsmith.testing.do_bench_interleaved", interleaved)
     make = partial(PROBLEMS["layer_norm_bwd"], 64, dtype="bfloat16")
-    assert timed(make, (1024, 2048), 2.0, nullcontext()) == pytest.approx([1024, 2048])
+    assert timed(make, (1024, 2048), 2.0, turn()) == pytest.approx([1024, 2048])
+    assert order == ["awake", "turn"]  # nobody waits for the start of another process
