@@ -5,7 +5,7 @@ import torch
 
 from warpsmith import knobs
 from warpsmith.nn import embeddings
-from warpsmith.nn.embeddings import RUN, summed
+from warpsmith.nn.embeddings import ADDED, RUN, add_sums, summed
 
 KINDS = [torch.bfloat16, torch.float32, torch.float64]
 
@@ -63,6 +63,30 @@ def test_torch_sums_what_is_too_few_or_too_much(
     found = embeddings.SUMMED(torch.ones(count, 8), torch.arange(count) + 1, 9, -1)
     assert bool(ours) == (count == 3)
     assert found[0].any() == (count == 3)
+
+
+@pytest.mark.parametrize("dtype", KINDS, ids=str)
+@pytest.mark.parametrize("width", [8, 5])  # copied as integers, and as they are
+def test_sums_are_added_to_rows_that_have_a_word(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, width: int
+) -> None:
+    draw = torch.Generator().manual_seed(width)
+    counts = torch.tensor([0, 3 * RUN + 1, 1, 0, RUN, 2])
+    words = torch.repeat_interleave(torch.arange(6), counts)
+    words = words[torch.randperm(len(words), generator=draw)].reshape(2, -1)
+    dy, into = (torch.randn(n, width, generator=draw).to(dtype) for n in (words.numel(), 6))
+    expected = into.double().index_add(0, words.reshape(-1), dy.double())
+    expected[4] = into[4]  # of padding
+    tolerance = 2 * RUN * torch.finfo(dtype).eps
+    for few in (0, 1 << 20):  # by kernels, and by torch
+        monkeypatch.setattr(embeddings, "FEW", few)
+        with knobs.scope(device="reference"):
+            whole = ADDED(into, dy.view(2, -1, width), words, 4)
+            found = add_sums(given := into.clone(), dy.view(2, -1, width), words, 4)
+        assert found is given
+        assert torch.equal(found, whole)
+        assert torch.equal(found[[0, 3, 4]], into[[0, 3, 4]])
+        torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
 
 
 def test_no_words_leave_zeros() -> None:

@@ -1,12 +1,17 @@
 """Gradients of embeddings in a graph of AOTAutograd's."""
 
+from functools import partial
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from warpsmith.nn.embeddings import SUMMED
+from tests.torch_backend.graphs import compiled
+from warpsmith.nn import embeddings
+from warpsmith.nn.embeddings import ADDED, SUMMED
 from warpsmith.torch_backend.embeddings import sum_embeddings
 
 
@@ -31,3 +36,57 @@ def test_those_on_a_gpu_are_summed_by_ours(device: str, by_frequency: bool, ours
     made = node.meta["val"]
     assert (made.shape, made.dtype, made.device.type) == ((8, 4), torch.bfloat16, device)
     assert len(node.users) == 1
+
+
+def tied(dy: Tensor, words: Tensor, slopes: Tensor, rows: Tensor) -> list[Tensor]:
+    """The gradient of weights that words choose, and that logits are made of."""
+    total = torch.ops.aten.embedding_dense_backward(dy, words, 8, 3, False)
+    return [(slopes.t() @ rows).t().t() + total]
+
+
+def beside(dy: Tensor, words: Tensor, slopes: Tensor, rows: Tensor) -> list[Tensor]:
+    product = slopes.t() @ rows
+    total = torch.ops.aten.embedding_dense_backward(dy, words, 8, 3, False)
+    return [product + total, product]
+
+
+def scaled(dy: Tensor, words: Tensor, slopes: Tensor, rows: Tensor) -> list[Tensor]:
+    total = torch.ops.aten.embedding_dense_backward(dy, words, 8, 3, False)
+    return [torch.add(slopes.t() @ rows, total, alpha=2)]
+
+
+@pytest.mark.parametrize(("program", "added"), [(tied, True), (beside, False), (scaled, False)])
+def test_sums_are_added_to_a_product_that_nothing_else_reads(program: Any, added: bool) -> None:
+    with FakeTensorMode():
+        empty = partial(torch.empty, dtype=torch.bfloat16, device="cuda")
+        words = torch.empty(2, 6, dtype=torch.int64, device="cuda")
+        module = make_fx(program)(empty(2, 6, 4), words, empty(12, 8), empty(12, 4))
+    sum_embeddings(module.graph)
+    module.graph.lint()
+    targets = [node.target for node in module.graph.nodes]
+    assert (ADDED in targets, SUMMED in targets) == (added, not added)
+    (made, *_) = module.graph.find_nodes(op="output")[0].args[0]
+    assert (made.meta["val"].shape, made.meta["val"].dtype) == ((8, 4), torch.bfloat16)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_they_are_added_in_place_where_the_product_is_theirs(
+    monkeypatch: pytest.MonkeyPatch, alone: bool
+) -> None:
+    def program(dy: Tensor, words: Tensor, slopes: Tensor, rows: Tensor) -> list[Tensor]:
+        product = slopes.t() @ rows
+        total = ADDED(product.t().t(), dy, words, 3)
+        return [total] if alone else [total, product]
+
+    draw = torch.Generator().manual_seed(0)
+    words = torch.randint(8, (2, 6), generator=draw)
+    given = [torch.randn(*s, generator=draw) for s in ((2, 6, 4), (12, 8), (12, 4))]
+    given.insert(1, words)
+    expected = program(*given)
+    made = compiled(program, *given)
+    copies = []
+    monkeypatch.setattr(embeddings, "_with_sums", None)
+    monkeypatch.setattr(Tensor, "clone", lambda x: copies.append(x) or torch.add(x, 0))
+    found = made.run(list(given))
+    assert bool(copies) == (not alone)
+    torch.testing.assert_close(list(found), expected)

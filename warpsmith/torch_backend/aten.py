@@ -31,6 +31,9 @@ _NAMES = (
 _WITH_NUMBERS = "bitwise_and bitwise_or bitwise_xor eq fmod ge gt le lerp lt mul ne remainder"
 """Such ones that torch has twice: of a tensor and a number, and of two tensors."""
 
+PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_grouped_mm")
+"""Names of the operations that multiply matrices."""
+
 READS: Mapping[str, Meaning] = {
     "select.int": lambda at, x, dim, index: ops.select(x, index, dim),
     "slice.Tensor": meanings.sliced,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from torch.fx import Node
 
-from warpsmith.torch_backend.aten import READS, TABLE, VIEWS, name_of
-from warpsmith.torch_backend.regions import PRODUCTS, first_of
+from warpsmith.torch_backend.aten import PRODUCTS, READS, TABLE, VIEWS, name_of
+from warpsmith.torch_backend.regions import first_of
 
 CHEAP = frozenset({"add.Tensor", "div.Tensor", "mul.Tensor", "sub.Tensor", "where.self"})
 """Operations on each element by itself, that take little."""

@@ -14,12 +14,12 @@ from torch.fx import GraphModule, Node
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
-from warpsmith.torch_backend.aten import TYPES, name_of
+from warpsmith.torch_backend.aten import PRODUCTS, TYPES, name_of
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
-from warpsmith.torch_backend.regions import PRODUCTS, Kind, Regions, has_effects, regions_of
+from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
 from warpsmith.torch_backend.sizes import UnknownSize
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
 from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own

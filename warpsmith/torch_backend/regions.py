@@ -17,7 +17,7 @@ from torch.fx import Graph, Node
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.ir.memory_format import MemoryFormat
-from warpsmith.torch_backend.aten import FACTORIES, READS, TYPES, VIEWS, name_of
+from warpsmith.torch_backend.aten import FACTORIES, PRODUCTS, READS, TYPES, VIEWS, name_of
 from warpsmith.torch_backend.definition import (
     Definition,
     inputs_first,
@@ -210,10 +210,6 @@ class _Sorting:
         except (TypeError, ValueError) as misfit:  # arguments that the meaning does not know
             return f"its arguments: {misfit}"
         return ""
-
-
-PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_grouped_mm")
-"""Names of the operations that multiply matrices."""
 
 
 def _check(tensor: torch.Tensor, device: torch.device) -> None:

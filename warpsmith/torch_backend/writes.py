@@ -14,6 +14,8 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
+from warpsmith.nn.embeddings import ADDED, add_sums
+from warpsmith.torch_backend.aten import PRODUCTS, name_of
 from warpsmith.values import dataclass
 
 aten = torch.ops.aten
@@ -25,6 +27,7 @@ IN_PLACE: Mapping[Any, Any] = {
     aten.scatter.src: aten.scatter_.src,
     aten.scatter.value: aten.scatter_.value,
     aten.scatter_add.default: aten.scatter_add_.default,
+    ADDED: add_sums,
 }
 """Operations that give their first argument but for a part, with those that write that part."""
 
@@ -82,7 +85,7 @@ def element_write(node: Node) -> ElementWrite | None:
     return ElementWrite(base, dimension, index, value) if fits else None
 
 
-def _root(node: Node) -> Node:
+def root_of(node: Node) -> Node:
     """What a node is a view of, maybe of views of it; the node itself where it is none."""
     part = node.target is operator.getitem
     maker = node.args[0] if part else node
@@ -91,11 +94,11 @@ def _root(node: Node) -> Node:
         return node
     source = maker.args[0]
     assert isinstance(source, Node)
-    return _root(source)
+    return root_of(source)
 
 
 def _is_view(node: Node) -> bool:
-    return _root(node) is not node
+    return root_of(node) is not node
 
 
 def behind_writes(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]] | None:
@@ -108,16 +111,16 @@ def behind_writes(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]] | None
     for node in filter(writes, nodes):
         into = [k for k, each in enumerate(node.target._schema.arguments) if each.is_write]
         place = node.args[0] if into == [0] and node.args else None
-        if not isinstance(place, Node) or _root(place).op != "placeholder" or node.users:
+        if not isinstance(place, Node) or root_of(place).op != "placeholder" or node.users:
             return None
-        written[_root(place)] = []
+        written[root_of(place)] = []
     found: dict[Node, Sequence[Node]] = {}
     for node in nodes:
         if _is_view(node):
             continue
-        for root in {_root(each) for each in node.all_input_nodes} & set(written):
+        for root in {root_of(each) for each in node.all_input_nodes} & set(written):
             since = written[root]  # the last write, and what has read since
-            if writes(node) and _root(node.args[0]) is root:
+            if writes(node) and root_of(node.args[0]) is root:
                 found[node] = (*found.get(node, ()), *since)
                 written[root] = [node]
                 continue
@@ -137,17 +140,29 @@ def writes_alone(regions: Iterable[Sequence[Node]]) -> set[Node]:
 
 
 def fills_its_own(node: Node, by_torch: Collection[Node]) -> bool:
-    """Whether a node gives a tensor but for a part, that was made for it alone by another that
-    torch runs in each call: its own operation in place gives the same, and copies nothing.
+    """Whether a node gives a tensor but for a part, that was made for it alone by another in each
+    call: its own operation in place gives the same, and copies nothing.
 
-    The gradient of `x[index]` is such, added up in zeros.
+    The gradient of `x[index]` is such, added up in zeros, and what words add to a product.
     """
     base = node.args[0] if node.target in IN_PLACE else None
-    if not isinstance(base, Node) or base not in by_torch or base.target not in _FRESH:
+    if not isinstance(base, Node):
+        return False
+    if product_alone(base) is None and (base not in by_torch or base.target not in _FRESH):
         return False
     read: list[Node] = []
     map_arg((node.args, node.kwargs), read.append)
     return list(base.users) == [node] and read.count(base) == 1
+
+
+def product_alone(node: Node) -> Node | None:
+    """The product that a node is, or a view of, where nothing else reads it; else None."""
+    product = root_of(node)
+    while node is not product:
+        if len(node.users) != 1:
+            return None
+        node = node.args[0]
+    return product if len(product.users) == 1 and name_of(product.target) in PRODUCTS else None
 
 
 def write_in_place(graph: Graph) -> None:
@@ -157,16 +172,16 @@ def write_in_place(graph: Graph) -> None:
     into x, becomes `index_put_(x, ...)`, behind which x is read.
     """
     (output,) = graph.find_nodes(op="output")
-    leaving = {_root(node) for node in output.all_input_nodes}
+    leaving = {root_of(node) for node in output.all_input_nodes}
     copies = list(graph.find_nodes(op="call_function", target=_COPY))
     for copy in copies:  # those of parts, which may be of parts again, follow as they are made
         given, made = copy.args[:2]
         copy.replace_all_uses_with(given)
         steps = tuple(_steps(given, made)) if isinstance(made, Node) else ()
-        if not steps or leaving & {_root(given), *steps}:
+        if not steps or leaving & {root_of(given), *steps}:
             continue
         order = {node: number for number, node in enumerate(graph.nodes)}
-        bases = (_root(given), *steps[:-1])
+        bases = (root_of(given), *steps[:-1])
         if all(_ends(*pair, copy, order) for pair in zip(bases, steps, strict=True)):
             graph.erase_node(copy)
             copies += [part for step in steps for part in _write(graph, step)]
