@@ -58,6 +58,9 @@ VIEWS: Mapping[str, Meaning] = {
 }
 """Operations that move nothing where torch does them: each fusion that reads one does its own."""
 
+SAME_ORDER = frozenset({"alias", "detach", "view"})
+"""Those of them whose elements come in the same order."""
+
 FACTORIES: Mapping[str, Meaning] = {
     "arange.start_step": meanings.counted,
     "full": meanings.filled,

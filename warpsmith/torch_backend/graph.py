@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import heapq
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
-from warpsmith.torch_backend.aten import PRODUCTS, TYPES, name_of
+from warpsmith.torch_backend.aten import PRODUCTS, SAME_ORDER, TYPES, name_of
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
 from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
-from warpsmith.torch_backend.sizes import UnknownSize
+from warpsmith.torch_backend.sizes import UnknownSize, is_number
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
 from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own
 from warpsmith.values import dataclass
@@ -90,11 +91,13 @@ class _Builder:
         takes: dict[Node, Node] = {}  # nodes of regions with a result of theirs
         home = {n: k for k, region in enumerate(self._regions.members) for n in region}
         for number, region in enumerate(self._regions.members):
-            outside = [
-                self._only_view(n, region) or n for n in region if self._leaves(n, home, number)
-            ]
+            leaving = [n for n in region if self._leaves(n, home, number)]
+            outside = [self._as_read(n, region) or n for n in leaving]
             self._viewed |= set(outside) - set(region)
             steps = self._region(region, outside)
+            if not steps[0].single:
+                stored = zip(leaving, outside, strict=True)
+                steps += [_whole(n, view) for n, view in stored if _others(n, view, region)]
             made += [(order[region[-1]], step) for step in steps]
             takes |= {n: steps[0].results[0] for n in region if not steps[0].single}
         wanted = [n for n in order if self._kinds.get(n) is Kind.left]
@@ -122,28 +125,41 @@ class _Builder:
                 return True
         return False
 
-    def _only_view(self, node: Node, region: Sequence[Node]) -> Node | None:
-        """The reshape in which a region reads what it computes, if torch too reads that alone.
+    def _as_read(self, node: Node, region: Sequence[Node]) -> Node | None:
+        """The reshape in which a region reads what it computes, if only torch reads it elsewhere.
 
         It is the result then: both would be stored, the one for torch and the other for a product.
         A product is stored as it is, since its kernel does not reshape.
         """
-        if name_of(node.target) in PRODUCTS:
-            return None
         own = set(region)
-        view, *others = [user for user in node.users if user not in own]
-        if others or self._kinds.get(view) is not Kind.free or name_of(view.target) != "view":
+        if name_of(node.target) in PRODUCTS or not self._is_for_torch(node, own):
             return None
-        inside = [user in own for user in view.users]
-        left = all(user in own or self._is_for_torch(user) for user in view.users)
-        return view if any(inside) and not all(inside) and left else None
+        found = [view for view in self._reshapes(node) if own.intersection(view.users)]
+        if not found:
+            return None
+        view, made = found[0], node.meta["val"]
+        if not _others(node, view, region):
+            return None if own.issuperset(view.users) else view
+        multiplied = any(u in own and name_of(u.target) in PRODUCTS for u in view.users)
+        plain = all(map(is_number, made.shape)) and made.is_contiguous()
+        return view if multiplied and plain and len(found) == 1 else None
 
-    def _is_for_torch(self, node: Node) -> bool:
-        """Whether torch runs it, or it is the graph's output, or leads to such through views."""
-        kind = self._kinds.get(node)
-        if kind is Kind.free:
-            return all(map(self._is_for_torch, node.users))
-        return kind in (Kind.left, None)
+    def _reshapes(self, node: Node) -> Iterator[Node]:
+        """Reshapes of a node, and of these."""
+        for user in node.users:
+            if self._kinds.get(user) is Kind.free and name_of(user.target) in SAME_ORDER:
+                yield user
+                yield from self._reshapes(user)
+
+    def _is_for_torch(self, node: Node, region: set[Node]) -> bool:
+        """Whether torch reads a node, or the caller, and of regions that one alone, views too."""
+        kinds = ((user, self._kinds.get(user)) for user in node.users)
+        return all(
+            self._is_for_torch(user, region)
+            if kind is Kind.free
+            else user in region or kind in (Kind.left, None)
+            for user, kind in kinds
+        )
 
     def _is_part(self, node: Node) -> bool:
         return node.target is operator.getitem and self._kinds[node] is Kind.taken
@@ -203,6 +219,16 @@ class _Builder:
         key = recipe.key()
         found = self._alike.get(key)
         return found or self._alike.setdefault(key, Program(recipe, self._knobs))
+
+
+def _others(node: Node, view: Node, region: Sequence[Node]) -> bool:
+    """Whether a node is read outside of its region otherwise than as a view of it."""
+    return node is not view and bool(set(node.users).difference(region, (view,)))
+
+
+def _whole(node: Node, view: Node) -> Step:
+    """What gives a node of the reshape of it that a region gives."""
+    return Step((node,), Tensor.view, (view, tuple(node.meta["val"].shape)), {})
 
 
 def _in_order(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -23,6 +23,7 @@ from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.knobs import Knobs
 from warpsmith.runtime.kept import PLANS, TRACES
 from warpsmith.runtime.recent import Recent
+from warpsmith.torch_backend.aten import SAME_ORDER, name_of
 from warpsmith.torch_backend.definition import (
     Definition,
     inputs_first,
@@ -101,7 +102,7 @@ class Recipe:
         """The region as a fusion whose inputs lie in memory so."""
         made = Definition(self.precision)
         made.add_tensors(self.tensors, formats)
-        leaving = set(self.results)
+        leaving = {each for node in self.results for each in self._reshaped(node)}
         for node in self.nodes:
             made.add(node)
             if node in leaving:
@@ -109,6 +110,14 @@ class Recipe:
         for node in self.results:
             made.result(node)
         return made
+
+    def _reshaped(self, node: Node) -> Iterator[Node]:
+        """A result, and what it is a reshape of, where that is read by others as well."""
+        yield node
+        while name_of(node.target) in SAME_ORDER:
+            view, node = node, node.args[0]
+            if any(user in self.nodes for user in node.users if user is not view):
+                yield node
 
     def as_traced(self) -> Definition:
         """The fusion of inputs that lie as torch expected when it traced the graph."""
