@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -49,6 +50,11 @@ def tensors_of(node: Node) -> tuple[torch.Tensor, ...]:
     value = value_of(node)
     several = value if isinstance(value, tuple | list) else (value,)
     return tuple(each for each in several if isinstance(each, torch.Tensor))
+
+
+def bytes_of(node: Node) -> int:
+    """How much memory the tensors of a node's result take."""
+    return sum(prod(map(hint_of, t.shape)) * t.dtype.itemsize for t in tensors_of(node))
 
 
 def is_scalar(node: Node) -> bool:

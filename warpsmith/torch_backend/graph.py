@@ -17,6 +17,7 @@ from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
 from warpsmith.torch_backend.aten import PRODUCTS, SAME_ORDER, TYPES, name_of
 from warpsmith.torch_backend.definition import tensors_of
+from warpsmith.torch_backend.late import late
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
@@ -110,7 +111,7 @@ class _Builder:
             made.append((order[node], step))
         behind = self._regions.behind.items()
         pairs = {(takes.get(a, a), takes.get(b, b)) for b, each in behind for a in each}
-        return _in_order(made, order, pairs)
+        return _in_order(late(made, results), order, pairs)
 
     def _leaves(self, node: Node, home: dict[Node, int], number: int) -> bool:
         """Whether a node of a region is read elsewhere, as it is or through views."""

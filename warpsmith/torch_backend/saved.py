@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from functools import partial
 from itertools import accumulate
-from math import prod
 
 import torch
 from torch.fx import Graph, Node
@@ -13,10 +12,10 @@ from torch.fx.node import map_arg
 
 from warpsmith.torch_backend.aten import TABLE, name_of
 from warpsmith.torch_backend.changes import call
-from warpsmith.torch_backend.definition import tensors_of
+from warpsmith.torch_backend.definition import bytes_of
 from warpsmith.torch_backend.fused import CHEAP, is_fused, views_of
 from warpsmith.torch_backend.regions import first_of
-from warpsmith.torch_backend.sizes import hint_of, is_number
+from warpsmith.torch_backend.sizes import is_number
 
 aten = torch.ops.aten
 
@@ -64,18 +63,14 @@ def _follows(node: Node) -> bool:
     if name_of(node.target) not in CHEAP:
         return False
     large = [each for each in node.all_input_nodes if not _is_little(each, node)]
-    if len(large) != 1 or _bytes(large[0]) != _bytes(node):
+    if len(large) != 1 or bytes_of(large[0]) != bytes_of(node):
         return False
     source = first_of(large[0])
     return source.op == "call_function" and name_of(source.target) not in TABLE
 
 
 def _is_little(operand: Node, result: Node) -> bool:
-    return _bytes(operand) * _SMALLER <= _bytes(result)
-
-
-def _bytes(node: Node) -> int:
-    return sum(prod(map(hint_of, t.shape)) * t.dtype.itemsize for t in tensors_of(node))
+    return bytes_of(operand) * _SMALLER <= bytes_of(result)
 
 
 def _parts(graph: Graph, node: Node) -> Sequence[Node]:
