@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import conv1d
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from warpsmith.torch_backend.backend import backend
 
@@ -143,3 +144,33 @@ def test_what_torch_gave_is_saved_and_not_what_follows(
     torch.testing.assert_close(found, gradients(program, x, keys, weight)[0])
     given = conv1d(x, weight)
     assert any(torch.equal(each, given) for each in saved) == kept
+
+
+def test_rows_of_words_are_read_again_and_not_saved() -> None:
+    words, weight = torch.randint(9, (3, 5)), torch.randn(9, 4)
+
+    def normed(weight: Tensor) -> Tensor:
+        return torch.nn.functional.rms_norm(torch.nn.functional.embedding(words, weight), (4,))
+
+    fast = torch.compile(normed, backend=backend)
+    result = fast(weight.requires_grad_())
+    assert (3, 5, 4) not in {tuple(saved.shape) for saved in result.grad_fn.saved_tensors}
+    expected, _ = gradients(normed, weight)
+    found, _ = gradients(fast, weight)
+    torch.testing.assert_close(found, expected)
+
+
+def test_what_a_model_says_of_checkpoints_holds() -> None:
+    words, weight = torch.randint(9, (3, 5)), torch.randn(9, 4)
+
+    def layer(x: Tensor) -> Tensor:
+        return torch.nn.functional.rms_norm(x.sin(), (4,))
+
+    def program(weight: Tensor) -> Tensor:
+        x = torch.nn.functional.embedding(words, weight)
+        return checkpoint(layer, x, use_reentrant=False).exp()
+
+    fast = torch.compile(program, backend=backend)
+    result = fast(weight.requires_grad_())
+    assert (3, 5, 4) in {tuple(saved.shape) for saved in result.grad_fn.saved_tensors}
+    torch.testing.assert_close(gradients(fast, weight)[0], gradients(program, weight)[0])

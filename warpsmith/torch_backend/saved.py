@@ -9,6 +9,7 @@ from itertools import accumulate
 import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
+from torch.utils.checkpoint import CheckpointPolicy
 
 from warpsmith.torch_backend.aten import TABLE, name_of
 from warpsmith.torch_backend.changes import call
@@ -44,6 +45,18 @@ def let_compute_again(graph: Graph, results: int) -> None:
         if all(is_fused(user) for each in (node, *views_of(node)) for user in each.users):
             for part in _parts(graph, node):
                 _read_apart(graph, part)
+
+
+def read_words_again(graph: Graph) -> None:
+    """Let backward read rows of embeddings again, of which it needs words and weights alone.
+
+    Torch's partitioner saves them, as what it takes to be no work of kernels. What a model says
+    itself of what is computed again, by checkpoints, is left as it is.
+    """
+    if any("recompute" in node.meta for node in graph.nodes):
+        return
+    for node in graph.find_nodes(op="call_function", target=aten.embedding.default):
+        node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
 
 
 def _needed(results: Iterable[object]) -> Set[Node]:
