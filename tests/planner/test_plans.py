@@ -238,3 +238,17 @@ def test_rows_and_columns_are_summed_together_where_others_read_the_rows_in_an_o
     rstd, order = np.abs(drawn(48, 1, dtype=np.float32)), np.arange(96) // 2
     given = drawn(48, 64), drawn(48, 64), rstd, drawn(64), order, drawn(96, 64)
     assert schedulers(backward, *given) == ["inner_outer", "reduction", "reduction"]
+
+
+def test_rows_and_columns_are_summed_together_where_the_rows_are_summed_over_batches() -> None:
+    """The gradient of a norm of words and places, of which that of the places is a sum of rows."""
+
+    def backward(g: Any, x: Any, rstd: Any, weight: Any) -> Any:
+        normed, scaled = x * rstd, g * weight
+        wide = rstd * (scaled - normed * ops.mean(scaled * normed, -1, keepdim=True))
+        rows = ops.cast(wide, DataType.BFloat16)
+        return rows, ops.sum(g * normed, [0, 1]), ops.sum(rows, [0])
+
+    rstd = np.abs(drawn(2, 48, 1, dtype=np.float32))
+    given = drawn(2, 48, 64), drawn(2, 48, 64), rstd, drawn(64)
+    assert schedulers(backward, *given) == ["inner_outer", "reduction", "reduction"]

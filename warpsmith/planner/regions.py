@@ -68,6 +68,8 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
                 return halves
             if passes := _in_one_pass(segments, part, shape):
                 return passes
+            if levels := _rows_by_levels(segments, sinks, region, stored, read):
+                return levels
         if kept := _elements_first(segments, sinks, region, stored):
             return kept
     made = made_in(segments, region, sinks, stored)
@@ -200,21 +202,28 @@ def _rows_by_levels(
     read: frozenset[int],
 ) -> list[Segment]:
     """Segments of what is read at other places, with all sinks that read nothing so, and then of
-    the sinks that do.
+    the sinks that do; where nothing is, of sinks that need no other one, and then of those that do,
+    as sums of rows along other dimensions than the columns.
 
     Nothing where neither has rows whose columns are summed in the kernel that has the rows.
     """
     graph = segments.graph
+    whole = frozenset(sinks).difference(segments.forms)  # what has a narrow form is made with it
     behind: set[int] = set()
     for position in region:
         given = _read_at_other_places(graph, [position])
+        if not read:
+            given = whole.intersection(graph.sources(position))
         if given or behind.intersection(graph.sources(position)):
             behind.update(graph.made(position))
     made = made_in(segments, region, sinks, stored)
     first = [number for number in made if number in read.union(sinks) - behind]
     then = [sink for sink in sinks if sink in behind]
-    levels = (first, stored), (then, stored.union(first))
-    if not first or not any(_sums_columns(segments, *level) for level in levels if level[0]):
+    there = stored if read else stored.difference(n for p in region for n in graph.made(p))
+    levels = (first, there), (then, stored.union(first))
+    if not first or not (then or read):
+        return []
+    if not any(_sums_columns(segments, *level) for level in levels if level[0]):
         return []
     return [segment for level in levels if level[0] for segment in cut_region(segments, *level)]
 
