@@ -5,7 +5,7 @@ import torch
 
 from warpsmith import knobs
 from warpsmith.nn import embeddings
-from warpsmith.nn.embeddings import ADDED, RUN, add_sums, summed
+from warpsmith.nn.embeddings import ADDED, PART, RUN, add_sums, summed
 
 KINDS = [torch.bfloat16, torch.float32, torch.float64]
 
@@ -32,6 +32,7 @@ def check(words: torch.Tensor, rows: int, padding: int, dtype: torch.dtype) -> N
         [0, 3, 0, 1, 0],
         [RUN, RUN + 1, 0, RUN - 1],
         [5, 7 * RUN, 1, 2 * RUN + 3],
+        [PART, PART + 1, 3, 0, RUN + PART, RUN + PART + 1, 2, 2 * RUN - 1, PART - 1],
         [1] * 40,
         [RUN * RUN + 9],
         [0, 0, 1],

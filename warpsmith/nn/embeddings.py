@@ -1,10 +1,10 @@
 """An embedding's gradient: rows of equal words are summed in order, with the same bits always.
 
-Torch sorts the words. A run of equal ones is summed `RUN` rows at a time, and what these give again
-where it is longer; each row of the result finds its run's sum, or 0. These three kernels move the
-gradients, the sums and the result once, and no order of blocks decides anything. Where the result
-is added to another gradient, as that of weights which logits are made of too, only rows that have
-a word are touched.
+Torch sorts the words. Equal ones are summed `PART` rows at a time, what these give up to a run of
+`RUN` rows, and that again where there are more; each row of the result finds its sum, or 0. These
+kernels move the gradients, the sums and the result once, and no order of blocks decides anything.
+Where the result is added to another gradient, as that of weights which logits are made of too, only
+rows that have a word are touched.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from warpsmith.frontends.fuse import fuse
 from warpsmith.ir.dtypes import DataType
 from warpsmith.nn.calls import NAMES
 
-_BITS = 5
-RUN = 1 << _BITS
-"""Rows that one sum takes: at each of them a kernel looks where the next one is."""
+PART, RUN = 4, 32
+"""Rows of a part, and of a run of parts. At each of a part, of each word, a kernel looks where the
+next row is: most words of a text come once or twice.
+"""
 
 FEW, MOST = 3072, 1 << 15
 """Of no more words than `FEW` torch sums in one kernel; of more than `MOST`, sums of sums would
@@ -66,25 +67,28 @@ def _sorted(words: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 def _runs(
     dy: Tensor, found: Tensor, order: Tensor, rows: int | None, padding: int
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums of runs, of longer ones, and which of both each row has, or each place in the order."""
-    rows_of, sums_of, short, long = _places(found, order, rows, padding)
-    sums = _sums(dy.reshape(-1, dy.shape[-1]), rows_of)
-    return sums, _sums(sums, sums_of), short, long
+) -> tuple[Tensor, ...]:
+    """Sums of parts, of runs and of longer ones, and of each row, or of each place in the order,
+    where it finds what it adds up of these.
+    """
+    rows_of, parts_of, runs_of, *places = _places(found, order, rows, padding)
+    parts = _sums(dy.reshape(-1, dy.shape[-1]), rows_of)
+    runs = _sums(parts, parts_of)
+    return (parts, runs, _sums(runs, runs_of), *places)
 
 
 @fuse
-def _places(found: Any, order: Any, rows: int, padding: int) -> Any:
+def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
     """Where what is summed stands, -1 for none.
 
     Returns:
-        of each place in the order, where the rows of up to `RUN` equal words from there on are;
+        of each place in the order, where the rows of up to `PART` equal words from there on are;
+        of each `PART` places, where the parts of up to `RUN` equal words are that begin in them;
         of each `RUN` places, where the sums of a longer run are that begins in them;
-        of each row its run's sum, and of a longer run which of these places it begins in; of each
-        place in the order, where it is told of no rows.
+        of each row where its part is, its run, and its longer one, in these; of each place in the
+        order, where it is told of no rows. Of a longer run, what is left at its end may be a part.
     """
     count, kind = ops.size(found, 0), DataType.Int32
-    slots = (count + RUN - 1) // RUN
 
     def before(words: Any) -> Any:
         return ops.cast(ops.count_up_to(found, words - 1), kind)
@@ -95,27 +99,45 @@ def _places(found: Any, order: Any, rows: int, padding: int) -> Any:
     def both(a: Any, b: Any) -> Any:
         return ops.logical_and(a, b)
 
+    def numbers(extent: Any) -> Any:
+        return found.new_iota(extent, dtype=kind)
+
+    def where_inside(inside: Any, places: Any) -> Any:
+        return ops.where(inside, places, -1)
+
     start, end = before(found), behind(found)
-    place = found.new_iota(count, dtype=kind)
-    near = place[:, None] + found.new_iota(RUN, dtype=kind)[None, :]
-    begins: Any = ops.eq((place - start) % RUN, 0)
+    place = numbers(count)
+    near = place[:, None] + numbers(PART)[None, :]
+    begins: Any = ops.eq((place - start) % PART, 0)
     inside = both(begins[:, None], ops.lt(near, end[:, None]))
     row: Any = ops.cast(order, kind)
-    rows_of = _at(row[:, None] + 1, ops.where(inside, near, -1)) - 1
+    rows_of = _at(row[:, None] + 1, where_inside(inside, near)) - 1
 
-    slot = found.new_iota(slots, dtype=kind)
-    last: Any = ops.minimum((slot + 1) * RUN, count)
-    first, over = _at(start, last - 1), _at(end, last - 1)
-    longer = both(ops.gt(over - first, RUN), ops.ge(first, slot * RUN))
+    # What begins among some places, and has more behind it than these, reaches the last of them.
+    slot = numbers((count + PART - 1) // PART)
+    last: Any = ops.minimum((slot + 1) * PART, count) - 1
+    first, over = _at(start, last), _at(end, last)
+    first += (last - first) // RUN * RUN
+    more = both(ops.gt(over - first, PART), ops.ge(first, slot * PART))
+    far = first[:, None] + numbers(RUN // PART)[None, :] * PART
+    parts_of = where_inside(both(more[:, None], ops.lt(far, over[:, None])), far)
+
+    slots = (count + RUN - 1) // RUN
+    slot = numbers(slots)
+    last = ops.minimum((slot + 1) * RUN, count) - 1
+    first, over = _at(start, last), _at(end, last)
+    more = both(ops.gt(over - first, RUN), ops.ge(first, slot * RUN))
     far = first[:, None] + slot[None, :] * RUN
-    sums_of = ops.where(both(longer[:, None], ops.lt(far, over[:, None])), far, -1)
+    runs_of = where_inside(both(more[:, None], ops.lt(far + PART, over[:, None])), far // PART)
 
-    word = found if rows is None else found.new_iota(rows, dtype=kind)
+    word = found if rows is None else numbers(rows)
     first = before(word)
-    uses = ops.where(ops.eq(word, padding), 0, behind(word) - first)
-    short = ops.where(both(ops.gt(uses, 0), ops.le(uses, RUN)), first, -1)
-    long = ops.where(ops.gt(uses, RUN), ops.bitwise_right_shift(first, _BITS), -1)
-    return rows_of, sums_of, short, long
+    uses: Any = ops.where(ops.eq(word, padding), 0, behind(word) - first)
+    left = (uses - 1) // RUN * RUN  # behind so many of a longer one
+    short = where_inside(both(ops.gt(uses, 0), ops.le(uses - left, PART)), first + left)
+    run = where_inside(both(ops.gt(uses, PART), ops.le(uses, RUN)), first // PART)
+    long = where_inside(ops.gt(uses, RUN), first // RUN)
+    return rows_of, parts_of, runs_of, short, run, long
 
 
 @fuse
@@ -126,16 +148,24 @@ def _sums(rows: Any, at: Any) -> Any:
 
 
 @fuse
-def _rows(sums: Any, longer: Any, short: Any, long: Any, out: str) -> Any:
+def _rows(parts: Any, runs: Any, longer: Any, short: Any, run: Any, long: Any, out: str) -> Any:
     """The sums of words' runs, at their rows."""
-    return (_at(sums, short[:, None]) + _at(longer, long[:, None])).to(DataType(out))
+    return _added_up((parts, short), (runs, run), (longer, long)).to(DataType(out))
 
 
 @fuse
-def _added(into: Any, found: Any, sums: Any, longer: Any, short: Any, long: Any) -> Any:
+def _added(
+    into: Any, found: Any, parts: Any, runs: Any, longer: Any, short: Any, run: Any, long: Any
+) -> Any:
     """Of each place in the order the row of its word, with the sum of its run."""
-    sum_of_run = _at(sums, short[:, None]) + _at(longer, long[:, None])
-    return (_at(into, found[:, None]) + sum_of_run).to(into.dtype)
+    total = _added_up((parts, short), (runs, run), (longer, long))
+    return (_at(into, found[:, None]) + total).to(into.dtype)
+
+
+def _added_up(*sums: tuple[Any, Any]) -> Any:
+    """What sums have at places, added up."""
+    first, *others = (_at(values, places[:, None]) for values, places in sums)
+    return sum(others, first)
 
 
 def _at(values: Any, places: Any) -> Any:
