@@ -22,6 +22,10 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.threads import Threads
 from warpsmith.targets.family import WARP, WARP_GROUP, Limits
 
+FEW_PIECES = 4 * WARP
+"""Of a tile that the TMA unit does not copy, for one warp: such as a number for each row of a
+product's tile. A warp group for these would take registers that whoever multiplies needs."""
+
 
 def kind_of(operations: Sequence[Operation], body: Sequence[Statement]) -> Kind:
     """What an agent does that runs these operations, which became this body."""
@@ -42,10 +46,19 @@ def agent_of(
     x, y, z = (threads.extents.get(axis, integers.ONE) for axis in BLOCK_TYPES)
     if not all(op.outputs[0].copied_by.is_tma for op in operations):
         return Agent(name, 0, (x, y, z), threads.groups_along, kind=kind)
-    if all(tile.how.is_tma for tile in walk(tuple(body)) if isinstance(tile, TileCopy)):
+    tiles = [tile for tile in walk(tuple(body)) if isinstance(tile, TileCopy)]
+    left = [_pieces(tile) for tile in tiles if not tile.how.is_tma]
+    if not left:
         return Agent(name, 0, (x, y, z), elected=True, kind=kind)
-    # what TMA cannot copy, a warp group copies
-    return Agent(name, 0, (integers.index(WARP_GROUP * WARP), y, z), kind=kind)
+    few = all(number is not None and number <= FEW_PIECES for number in left)
+    x = integers.index((1 if few else WARP_GROUP) * WARP)
+    return Agent(name, 0, (x, y, z), kind=kind)
+
+
+def _pieces(tile: TileCopy) -> int | None:
+    """Copies of single threads that a tile is, where it is known."""
+    elements = integers.constant(tile.elements)
+    return None if elements is None else elements * tile.memory.dtype.size // tile.width
 
 
 def block_of(agents: Iterable[Agent]) -> tuple[Expr, Expr, Expr]:

@@ -123,6 +123,30 @@ def test_pairs_of_blocks_share_rows_and_the_last_tiles(
     assert (params.tile[:2], params.cluster, params.stream) == ((128, 256), (1, 2), True)
 
 
+WIDE = ((8192, 4096), (8192, 2)), ((4, 14336, 4096), (2**13 * 14336, 8192, 2))
+"""Shapes and strides of operands of 4 groups."""
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("dtype", [np.bool_, np.float32, np.int64, BFLOAT16])
+def test_numbers_of_rows_come_by_one_warp(dtype: Any, uncompiled: list[str]) -> None:
+    """Rows of groups begin anywhere, and so do boxes of the TMA unit not: threads bring them. A
+    warp group of these left 128 registers to each of 512 threads, with which ptxas takes no
+    instruction of 256 columns.
+    """
+    x, w = (np.lib.stride_tricks.as_strided(np.zeros(1, BFLOAT16), s, t) for s, t in WIDE)
+    ends, kept = np.zeros(4, np.int32), np.zeros((8192, 1), dtype)
+
+    def masked(x: Any, w: Any, ends: Any, kept: Any) -> Any:
+        return ops.where(ops.eq(kept, 0), 0.0, ops.grouped_matmul(x, w, ends))
+
+    fuse(masked).lower(x, w, ends, kept).compile()
+    (text,) = set(uncompiled)
+    assert "__launch_bounds__(384" in text
+    assert "ws_multiply_bfloat16_256(" in text
+    assert "// load_beside" in text
+
+
 def test_parts_without_rows_have_the_last_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they stood among others, some blocks had one tile more: 1513 us, not 1427, for 16
     groups of 1024 rows.
