@@ -75,6 +75,28 @@ def test_a_refusal_quotes_the_log_and_the_line() -> None:
     assert "\n  2 |     x[0] = undeclared + 1;\n" in message
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("x[0] = undeclared;", "error: identifier"),
+        ('asm volatile("bogus.x;");', "Not a name of any known instruction: 'bogus'"),
+        ("other();", "Unresolved extern function 'other'"),
+    ],
+)
+def test_a_refusal_is_told_without_warnings(line: str, said: str) -> None:
+    """Of a text with many warnings a refusal was a hundred lines, the reason the last of them."""
+    unread = "".join(f"    const int unread{n} = {n};\n" for n in range(20))
+    text = (
+        f'extern "C" __device__ void other();\nextern "C" __global__ void k(float* x) {{\n{unread}'
+    )
+    with pytest.raises(CompileError) as caught:
+        compile_source(Source(text=f"{text}    {line}\n}}\n", entry="k", arch="sm_90a"))
+    message = str(caught.value)
+    assert said in message
+    assert "unread" not in message
+    assert len(message.splitlines()) <= 6
+
+
 def test_an_unknown_option_is_refused_by_name() -> None:
     with pytest.raises(CompileError, match="NVRTC_ERROR_INVALID_OPTION(.|\n)*no-such-option"):
         compile_source(

@@ -69,6 +69,14 @@ _WGMMA = {
 _REMARK = re.compile(r"^.*\((C75(?:0[4-9]|1[0-9]))\) *(.*)$", re.MULTILINE)
 
 
+_MESSAGE = re.compile(r"\S+\(\d+\): |ptxas |nvrtc: |Remark: |\d+ (catastrophic )?errors? ")
+"""What a message of NVRTC or ptxas begins with; lines that begin otherwise go on with one."""
+
+_ERROR = re.compile(
+    r"\S+\(\d+\): (catastrophic )?error|(ptxas .*|nvrtc: )(error|fatal) *:(?!.*aborted due to)"
+)
+
+
 def check_remarks(log: str, entry: str) -> None:
     """Refuse a kernel of which ptxas says that it ignores `setmaxnreg` or serializes wgmma.
 
@@ -150,10 +158,18 @@ def resources(log: str, entry: str) -> Resources:
 
 
 def _refusal(source: Source, log: str) -> str:
-    """The log, with each complaint followed by the line of source that it names."""
-    lines = source.text.splitlines()
-    quoted = []
-    for message in log.splitlines():
+    """The errors of a log, each followed by the line of source that it names; all of a log that
+    has none. Remarks and warnings, of which a text may have dozens, refuse nothing.
+    """
+    status, *messages = log.splitlines()
+    errors, kept = list[str](), False
+    for line in messages:
+        if _MESSAGE.match(line):
+            kept = _ERROR.match(line) is not None
+        if kept and line.strip():
+            errors.append(line)
+    lines, quoted = source.text.splitlines(), [status]
+    for message in errors or messages:
         quoted.append(message)
         place = re.match(rf"{re.escape(source.entry)}\.cu\((\d+)\): ", message)
         if place and 0 < int(place[1]) <= len(lines):
