@@ -291,6 +291,12 @@ class DomainMap:
                         self._union(a, b)
         self._close()
         self._concretize(widened)
+        chosen: dict[object, IterDomain] = {}
+        for operation in fusion.operations:  # two matrices of each group are chosen together
+            pair = operation.rows_and_groups if isinstance(operation, Matmul) else None
+            if pair is not None:
+                key = self._joined(pair[0]), operation.inputs[-1]
+                self._union(chosen.setdefault(key, pair[1]), pair[1])
 
     def _concretize(self, widened: Iterable[tuple[IterDomain, IterDomain]]) -> None:
         """Join each broadcast group with the one concrete group that it meets, if only one."""

@@ -215,7 +215,8 @@ class Work:
             pairs = (found.down * found.across <= 2) & (found.groups <= 2) & (found.ping_pong == 0)
             found = found.at(pairs & (found.passes == 1))
             beside = columns_together(self.n, found.columns * found.across)
-            return with_last_parts(replace(found, group=beside))
+            found = replace(found, group=beside)  # of two sums, others may be the last to join each
+            return with_last_parts(found) if self.products == 1 else found
         tiles, places = (self.batches * n for n in counted_tiles(found, self.m, self.n))
         if self.scales:
             return with_last_parts(replace(found, fours=self.fours), tiles, places)
