@@ -156,6 +156,12 @@ class Candidate:
         """
         return ()
 
+    def rows_at_once(self, problem: Problem) -> tuple[Sequence[IterDomain], int]:
+        """All of `walked` but those along which a thread has several elements at once, and how many
+        it has: it computes once for all of them what has none of these dimensions.
+        """
+        return (), 1
+
     def staged(self, problem: Problem) -> tuple[str, ...]:
         """Names of the tensors that lie along another dimension, and pass through shared memory."""
         return ()
@@ -163,8 +169,8 @@ class Candidate:
     @final
     def traffic(self, problem: Problem) -> Traffic:
         """What the kernel moves and computes, but for what a product's operands take."""
-        staged = self.staged(problem)
-        return traffic(self.fusion, self.domains, self.caches, self.walked, problem, staged)
+        given = self.walked, problem, self.staged(problem), self.rows_at_once(problem)
+        return traffic(self.fusion, self.domains, self.caches, *given)
 
     def us(self, problem: Problem) -> float:
         """Microseconds that the kernel takes, the launch among them, for sizes that are supported.

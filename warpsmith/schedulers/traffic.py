@@ -15,6 +15,7 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.pointwise.applicability import beyond
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.recompute import COSTLY
 from warpsmith.targets.family import WARP
@@ -87,12 +88,15 @@ def traffic(
     axes: Sequence[IterDomain],
     problem: Problem,
     staged: Sequence[str] = (),
+    rows: tuple[Sequence[IterDomain], int] = ((), 1),
 ) -> Traffic:
     """What a kernel moves and computes that walks some dimensions.
 
     Args:
         axes: of its loops, slowest first; threads lie side by side along the last one.
         staged: names of tensors that lie along another one, and pass through shared memory.
+        rows: all axes but some, and how many elements along those a thread has at once, for which
+            it computes once what has none of them.
     """
     extents = {g: problem.size(domains.extent(g)) for a in axes for g in [domains.group(a)]}
     tensors = {cached.memory: cached for cached in caches}
@@ -106,7 +110,7 @@ def traffic(
     return Traffic(
         moved=sum(sizes.values()) + elsewhere,
         sectors=sum(size * spread[memory] for memory, size in sizes.items()) + elsewhere,
-        issued=_issued(fusion, domains, extents, problem),
+        issued=_issued(fusion, domains, extents, problem, rows),
         partly=_partly([(sizes[memory], spread[memory]) for memory in across], problem)
         + sum(
             (spread[memory] - 1) * sizes[memory]
@@ -179,7 +183,11 @@ def _comes_late(
 
 
 def _issued(
-    fusion: Program, domains: DomainMap, extents: dict[Group, int], problem: Problem
+    fusion: Program,
+    domains: DomainMap,
+    extents: dict[Group, int],
+    problem: Problem,
+    rows: tuple[Sequence[IterDomain], int],
 ) -> float:
     """Instructions of all operations. Those of full size run as often as the loops do; what
     reductions give, once for each of their results; of others, once for neighbours that share it.
@@ -199,6 +207,8 @@ def _issued(
             times = prod(problem.size(axis.extent) for axis in root)
         else:
             times = walks if last in groups else walks // VECTOR
+            if rows[1] > 1 and beyond([output], domains, rows[0]) is None:
+                times //= rows[1]
         total += instructions(operation) * times
     return total
 

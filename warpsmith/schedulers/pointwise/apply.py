@@ -26,7 +26,7 @@ from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.heuristic import TILE, PointwiseParams, Transposed, inner_run
-from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows
+from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows, of_all_rows
 from warpsmith.values import dataclass
 
 BLOCKS = "blocks"
@@ -63,8 +63,11 @@ def _flat(
     if params.exact:
         fusion.divisors |= {(run.extent, params.vector)}
     fusion.divisors |= {(part, params.vector) for part in run.parts(params.vectorized)}
+    early = {cached.register for cached in caches if cached.load}
     if params.width:
-        first = first_of_rows(map_of(fusion), caches, run)
+        domains = map_of(fusion)
+        first = first_of_rows(domains, caches, run)
+        early |= of_all_rows(fusion, domains, run, first)
         sizes = {"vector": params.vector, "width": params.width, "rows": params.unroll}
         divide(output, run, first, **sizes)
         _bind(output, ParallelType.block_y, ParallelType.block_x)
@@ -84,7 +87,7 @@ def _flat(
     for cached in run.walkers:
         once = sum(not a.is_broadcast for a in cached.memory.shape_axes) == len(run.axes)
         cached.register.streaming = params.streaming and cached.load and once
-    _inline(fusion, output, [c.register for c in caches if c.load])
+    _inline(fusion, output, early)
 
 
 def _by_tiles(
@@ -170,7 +173,7 @@ def _tiled(
         if transposed.vector > 1:
             parallelize(cached.register, -1, ParallelType.vectorize)
     loads = [c.register for c in caches if c.load]
-    _inline(fusion, output, [*loads, *shared])
+    _inline(fusion, output, {*loads, *shared})
 
 
 def _stage(register: TensorView, tile: _Tile, transposed: Transposed, threads: int) -> TensorView:
@@ -197,9 +200,8 @@ def _bind(tensor: TensorView, *threads: ParallelType) -> None:
         parallelize(tensor, position, kind)
 
 
-def _inline(fusion: Fusion, output: TensorView, early: list[TensorView]) -> None:
+def _inline(fusion: Fusion, output: TensorView, early: set[TensorView]) -> None:
     """Everything goes as deep as it can, but `early` tensors are whole before the first use."""
-    chosen = set(early)
-    inline_most(fusion, [t for t in fusion.computed if t not in chosen])
+    inline_most(fusion, [t for t in fusion.computed if t not in early])
     if early:
-        inline_at(output, 1, best_effort=True, selected_tensors=early)
+        inline_at(output, 1, best_effort=True, selected_tensors=list(early))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 
 from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import reorder, split
@@ -16,7 +18,10 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.multiprocessor import power_of_two_above
+from warpsmith.schedulers.pointwise.applicability import beyond
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.rows.recompute import COSTLY
+from warpsmith.targets.family import WARP
 
 THREADS = 128
 """Of a block, at most."""
@@ -24,6 +29,10 @@ THREADS = 128
 WIDEST, NARROWEST = 32, 8
 """Threads side by side: at most where there are rows for others, and at least where there is as
 much for them."""
+
+BUSY = 0.7
+"""Of a block's lanes, those that have something to do at least. With a third of them, halves of
+8396 x 4264 that are stacked took 184 us, not 110 (an H200)."""
 
 MOST_ROWS = 4
 """Of a thread: two inputs, and what rows share, take some hundred registers then."""
@@ -51,8 +60,11 @@ def repeated(
     rows = min(MOST_ROWS, power_of_two_above(there))
     while rows > 1 and blocks < rows * BLOCKS_PER_SM * problem.target.sm_count:
         rows //= 2
+    if rows == 1:
+        return None
     down = power_of_two_above(-(-there // rows))
-    return (_width(vectors, max(WIDEST, THREADS // down)), rows) if rows > 1 else None
+    width = _width(vectors, there, rows, max(WIDEST, THREADS // down))
+    return None if width is None else (width, rows)
 
 
 def first_of_rows(domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun) -> int:
@@ -76,11 +88,29 @@ def _groups(domains: DomainMap, axes: tuple[IterDomain, ...]) -> frozenset[Group
     return frozenset(domains.group(axis) for axis in axes if not axis.is_broadcast)
 
 
-def _width(vectors: int, most: int) -> int:
-    """Threads side by side: as many as divide the vectors, or a power of two."""
+def _width(vectors: int, there: int, rows: int, most: int) -> int | None:
+    """Threads side by side: as many as divide the vectors, or a power of two; where most of a block
+    would have nothing to do, as many as leave fewest idle, or None.
+
+    Args:
+        there: rows, of which a thread has `rows`.
+        most: threads side by side.
+    """
     most = min(most, power_of_two_above(vectors))
-    exact = (n for n in range(min(NARROWEST, most), most + 1) if vectors % n == 0)
-    return max(exact, default=most)
+    ways = range(min(NARROWEST, most), most + 1)
+    exact = max((n for n in ways if vectors % n == 0), default=most)
+    best = max(ways, key=lambda n: (round(_busy(vectors, there, rows, n), 3), n))
+    return next((n for n in (exact, best) if _busy(vectors, there, rows, n) >= BUSY), None)
+
+
+def _busy(vectors: int, there: int, rows: int, width: int) -> float:
+    """The share of a block's lanes that have something to do."""
+    below = max(1, THREADS // width)
+    threads = width * below
+    share = threads / (-(-threads // WARP) * WARP)
+    for extent, each in ((vectors, width), (there, rows * below)):
+        share *= extent / (-(-extent // each) * each)
+    return share
 
 
 def divide(
@@ -99,3 +129,18 @@ def divide(
     split(output, place, rows)
     reorder(output, {place + 3: place + 1})
     merge_all(output, 0, place + 2)
+
+
+def of_all_rows(fusion: Fusion, domains: DomainMap, run: InnerRun, first: int) -> set[TensorView]:
+    """What takes long to compute, and is the same in all rows of a thread, which are along `first`
+    and later dimensions before the run. Where a condition stands around its uses, the compiler
+    would compute it for each.
+    """
+    others = (*run.axes[:first], *run.axes[run.start :])
+    return {
+        operation.output
+        for operation in fusion.operations
+        if isinstance(operation, Pointwise)
+        and operation.op in COSTLY
+        and beyond([operation.output], domains, others) is None
+    }
