@@ -100,3 +100,22 @@ def test_parts_of_the_last_round_are_as_many_as_the_kernel_makes() -> None:
             assert saved == pytest.approx(0, abs=1e-6) or saved > 0
             assert (saved > 1e-6) == (parts > 1)
     assert len(counts) > 1
+
+
+def test_a_wave_is_about_as_high_as_wide() -> None:
+    """Whatever its tiles and clusters: of 128 x 256 in clusters of two eight follow each other."""
+    found = candidates(8192, 8192, PROBLEM)
+    for params in found:
+        if params.splits == 1 and params.blocks == H200.sm_count:
+            rows, columns, _ = params.tile
+            high = (params.blocks * rows * columns) ** 0.5 / rows / params.cluster[0]
+            assert high / 2 - 1 <= params.group <= max(2 * high, 1), params
+    groups = {p.cluster: p.group for p in found if p.tile == (128, 256, 64) and not p.ping_pong}
+    assert (groups[1, 1], groups[2, 1], groups[1, 2]) == (16, 8, 16)
+
+
+def test_rows_that_stay_in_the_l2_are_more() -> None:
+    """Of short k: columns go by less often."""
+    found = candidates(8192, 8192, PROBLEM, line=2 * 512)
+    groups = {p.cluster: p.group for p in found if p.tile == (128, 256, 64) and not p.ping_pong}
+    assert (groups[1, 1], groups[2, 1]) == (64, 32)

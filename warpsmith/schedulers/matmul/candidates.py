@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from warpsmith.schedulers.matmul.blocks import Spread, held_each_step
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, Beside
 from warpsmith.schedulers.matmul.model import SUM_BYTES
 from warpsmith.schedulers.matmul.params import SCALE_STAGES, STORED, Flags, Numbers, kept
+from warpsmith.schedulers.matmul.passing import rows_together
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.room import (
     FEWEST_HIGH,
@@ -24,7 +24,7 @@ from warpsmith.schedulers.matmul.room import (
 )
 from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, SECTOR
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS, at_start, beside_loads, of_each
-from warpsmith.schedulers.matmul.ways import Ways
+from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS, Atom
 
@@ -92,7 +92,12 @@ LEAST_SWIZZLE = 32
 """Bytes of a line that a swizzle permutes, at least."""
 
 GROUP = 16
-"""Most tiles along m that are computed beside each other, so that operands are met in L2 again."""
+"""Most tiles along n of a grouped product that follow each other."""
+
+SHARES = 2 ** np.linspace(-1, 1, 9)
+MEMORY = 0.07
+"""Numbers of groups of tiles that are tried, of those that read the memory least; and of what a
+long product takes, what reading it does, by power (docs/lessons/power.md)."""
 
 COMPUTED_BYTES = 256
 """Most bytes of k of a tile that threads compute: they hold all of their part of it, twice."""
@@ -124,6 +129,7 @@ def candidates(
     crowded: bool = False,
     batches: int = 1,
     products: int = 1,
+    line: int = 0,
     scales: tuple[Spread, ...] = (),
     scaled: int = 0,
     prologue: Prologue | None = None,
@@ -136,6 +142,7 @@ def candidates(
     Args:
         few, swapped, moved, products, scales, prologue: as of the work, whose m and n these are.
         crowded: whether threads load something beside the products, or compute at length.
+        line: bytes of a row of an operand, along k; 0 where nobody knows.
         scaled: as of the parameters.
         turned: whether the second operand lies along n.
         odd: as of the work.
@@ -217,9 +224,8 @@ def candidates(
         whole = (beside >= fewest) & (batches * count > blocks * teams)
         chunk, ahead = np.where(whole, whole_chunk, chunk), np.where(whole, beside, ahead)
         stored = np.where(whole, 1, stored)
-    group_of = cache(_group)
-    tall = passes if scales else np.ones_like(passes)
-    groups_of = zip((-(-along // down)).tolist(), (GROUP // tall).tolist(), strict=True)
+    wave = down * across * teams * rows * products * columns
+    together = rows_together(wave, line, target)
     ways = Ways(
         rows=rows,
         columns=columns,
@@ -233,7 +239,7 @@ def candidates(
         stages=ahead,
         chunk=chunk,
         kept=kept(columns, splits, staged=(chunk > 0) & (not swapped)),
-        group=np.array([group_of(*each) for each in groups_of], np.int64),
+        group=_groups(-(-along // down), together / (rows * down), turns),
         blocks=blocks * teams,
         once=once,
         load_stages=chunks * (chunk > 0),
@@ -292,11 +298,14 @@ def columns_together(n: int, columns: Numbers) -> Numbers:
     return np.asarray(-(-tiles // -(-tiles // GROUP)))
 
 
-def _group(tiles: int, at_most: int) -> int:
-    """Tiles along m of one group: many, yet so that few places of the last group are empty."""
-    least, most = (max(min(tiles, bound), 1) for bound in (at_most // 2, at_most))
-    return min(range(least, most + 1), key=lambda group: (_tiles(tiles, group) * group, -group))
-
-
-def _tiles(extent: int, edge: int) -> int:
-    return -(-extent // edge)
+def _groups(tiles: Numbers, many: Times, turns: Numbers) -> Numbers:
+    """Tiles along m of one group: about so many; where groups of a block share a tile, also so that
+    few places of the last group of tiles are empty.
+    """
+    tiles = np.maximum(tiles, 1)
+    group = -(-tiles // np.ceil(tiles / many * SHARES[:, None]).astype(np.int64))
+    several = -(-tiles // group)
+    off = tiles / several / many
+    places = np.where(turns, tiles, several * group)
+    best = np.argmin(places * (1 + MEMORY * ((off + 1 / off) / 2 - 1)), axis=0)
+    return np.asarray(group[best, np.arange(len(tiles))])

@@ -203,6 +203,7 @@ class Work:
             crowded=grouped or self.crowded,  # searches take registers, too
             batches=self.batches,
             products=self.products,
+            line=self.k * self.element,
             scales=self.scales,
             scaled=at_once(self.k) if self.scales else 0,
             prologue=self.prologue,
