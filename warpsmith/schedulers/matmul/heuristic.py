@@ -25,6 +25,7 @@ from warpsmith.schedulers.matmul.draws import DRAWING, KEPT, drawn_beside, share
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
+from warpsmith.schedulers.matmul.passing import read_once
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
 from warpsmith.schedulers.matmul.sectors import L2_LINE, rows_cost
@@ -180,14 +181,14 @@ class Work:
         ways = self.ways(problem)
         us = self.priced(ways, problem.target)
         order = np.argsort(us, kind="stable").tolist()
-        return [(self._made(ways[place]), float(us[place])) for place in order]
+        return [(self._made(ways[place], problem.target), float(us[place])) for place in order]
 
     def best(self, problem: Problem) -> list[tuple[MatmulParams, float]]:
         """The first of these alone; none where there are none."""
         ways = self.ways(problem)
         us = self.priced(ways, problem.target)
         first = [int(np.argmin(us))] if len(ways) else []
-        return [(self._made(ways[place]), float(us[place])) for place in first]
+        return [(self._made(ways[place], problem.target), float(us[place])) for place in first]
 
     def ways(self, problem: Problem) -> Ways:
         """All candidates."""
@@ -228,17 +229,16 @@ class Work:
         parted = with_parts(found.at(again), tiles[again], self.k, limits)
         return with_shared_stages(parted, self.loaded_columns(parted), self.moved, limits)
 
-    def _made(self, params: MatmulParams) -> MatmulParams:
-        """The parameters with what follows from the sizes: which operands one cluster alone reads,
-        and whether steps of all blocks divide k, where an operand is computed, or those whose
-        scales come at once.
+    def _made(self, params: MatmulParams, target: Target) -> MatmulParams:
+        """The parameters with what follows from the sizes: which operands leave the L2 first, and
+        whether steps of all blocks divide k, where one is computed, or scales come at once.
         """
         step = params.tile[2] * (params.scaled or params.splits)
         asked = self.prologue is not None or self.scales
         whole = asked and self.k and self.k % step == 0
-        (rows, columns, _), (down, across) = params.tile, params.cluster
-        alone = (self.n <= columns * across, self.m <= rows * down)
-        once = alone if self.groups is None else (False, False)
+        sizes, once = (self.m, self.n, self.k), (False, False)
+        if self.groups is None:
+            once = read_once(params, sizes, self.turned[1], self.element, self.batches, target)
         return replace(params, whole=step if whole else params.whole, once_read=once)
 
 
