@@ -104,27 +104,6 @@ def test_a_vector_of_any_size_takes_the_fewest_accesses(
     assert re.findall(r"st\.global\.(\S+) ", ptx) == widths
 
 
-@pytest.mark.parametrize(
-    ("ctype", "piece", "instruction"),
-    [
-        ("ws_bfloat16", "vector_bfloat16", "F2FP.BF16.F32.PACK_AB"),
-        ("ws_half", "vector_half", "F2FP.F16.F32.PACK_AB"),
-    ],
-)
-def test_pairs_share_a_conversion(ctype: str, piece: str, instruction: str) -> None:
-    body = (
-        f"float x[8]; ws_vec<{ctype}, 8> v = ws_load<{ctype}, 8>(in); ws_widen(x, v);\n"
-        "for (int i = 0; i < 8; ++i) x[i] *= 1.5f;\n"
-        f"ws_narrow(v, x); ws_store<{ctype}, 8>(out, v);"
-    )
-    binary = compiled([piece], f"const {ctype}* in, {ctype}* out", body)
-    sass = disassemble(binary.cubin)
-    assert sass.count(instruction) == 4
-    stored = sass.split("PACK_AB", 1)[1].split("STG", 1)[0]
-    assert "PRMT" not in stored, "a pair was taken apart"
-    assert binary.stack_bytes == 0
-
-
 def test_a_double_becomes_a_16_bit_float_in_one_rounding() -> None:
     binary = compiled(
         ["bfloat16", "half"],

@@ -40,7 +40,6 @@ _FILLED: Mapping[str, Callable[[Piece], Iterable[Piece]]] = {
     "vector_shared_where": with_conditions,
     "float16": storage.types,
     "float8": storage.types,
-    "vector_float16": storage.vectors,
     "narrow_extremes": storage.extremes,
     "tensor": of_each_rank,
     "prefetch": of_each_rank,

@@ -20,13 +20,6 @@ __device__ __forceinline__ double ws_fused(double a, double b, double c) {
 template <class T> __device__ __forceinline__ T ws_welford_rest(T distance, T weight) {
     return ws_fused(-distance, weight, distance);
 }
-template <class T>
-__device__ __forceinline__ void ws_welford_add(ws_welford<T>& w, T x) {
-    w.count += (T)1;
-    const T delta = x - w.mean, weight = ws_reciprocal_of_count(w.count);
-    w.mean += delta * weight;
-    w.m2 += delta * ws_welford_rest(delta, weight);
-}
 struct ws_welford_combine {
     template <class W> static __device__ __forceinline__ W identity() { return W{0, 0, 0}; }
     template <class T>

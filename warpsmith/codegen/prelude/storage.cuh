@@ -29,16 +29,6 @@ struct NAME {
     __device__ __forceinline__ explicit operator float() const { WIDEN }
     __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
 };
-// Two floats, rounded to nearest even, in one register; `low` goes to the lower address.
-__device__ __forceinline__ unsigned PACK(float low, float high) {
-    unsigned pair;
-    asm("cvt.rn.PTXx2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-}
-
-__device__ __forceinline__ void UNPACK(unsigned pair, float& low, float& high) {
-    PARTS
-}
 
 //@ widen_again: bfloat16, half
 // A float of 16 bits as one of 32, for the second `time`, or the third. No thread's number has more
@@ -78,32 +68,6 @@ struct NAME {
     }
     __device__ __forceinline__ explicit operator double() const { return (double)(float)*this; }
 };
-
-//@ vector_float16
-/// Whole vectors, in registers of two elements each: pairs share one conversion instruction, and are
-/// never taken apart on their way to memory.
-template <int N>
-__device__ __forceinline__ void ws_widen(float (&to)[N], const ws_vec<NAME, N>& from) {
-    if constexpr (N == 1) {
-        to[0] = (float)from[0];
-    } else {
-        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
-        vector = from;
-        #pragma unroll
-        for (int i = 0; i < N / 2; ++i) UNPACK(pairs[i], to[2 * i], to[2 * i + 1]);
-    }
-}
-template <int N>
-__device__ __forceinline__ void ws_narrow(ws_vec<NAME, N>& to, const float (&from)[N]) {
-    if constexpr (N == 1) {
-        to[0] = NAME(from[0]);
-    } else {
-        union { ws_vec<NAME, N> vector; unsigned pairs[N / 2]; };
-        #pragma unroll
-        for (int i = 0; i < N / 2; ++i) pairs[i] = PACK(from[2 * i], from[2 * i + 1]);
-        to = vector;
-    }
-}
 
 //@ bits
 /// All are zero at first, so that compilers know what a write to a constant place leaves.

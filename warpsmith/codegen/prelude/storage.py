@@ -10,23 +10,15 @@ from warpsmith.codegen.prelude.piece import Piece, filled, laid
 _FLOAT16 = {
     "bfloat16": {
         "NAME": "ws_bfloat16",
-        "UNPACK": "ws_unpack_bf16x2",
-        "PACK": "ws_pack_bf16x2",
         "PTX": "bf16",
         # One instruction also for the upper half of a register, which a shift would move down.
         "WIDEN": 'unsigned wide; asm("mov.b32 %0, {%1, %2};" : "=r"(wide) '
         ': "h"((unsigned short)0), "h"(bits)); return __uint_as_float(wide);',
-        "PARTS": "low = __uint_as_float(pair << 16);\n"
-        "    high = __uint_as_float(pair & 0xffff0000u);",
     },
     "half": {
         "NAME": "ws_half",
-        "UNPACK": "ws_unpack_half2",
-        "PACK": "ws_pack_half2",
         "PTX": "f16",
         "WIDEN": 'float x; asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits)); return x;',
-        "PARTS": 'asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; '
-        'cvt.f32.f16 %1, b; }"\n        : "=f"(low), "=f"(high) : "r"(pair));',
     },
 }
 _FLOAT8 = {
@@ -44,13 +36,6 @@ def types(piece: Piece) -> Iterator[Piece]:
     """A type for each set of words."""
     for name, words in (_FLOAT16 if piece.name == "float16" else _FLOAT8).items():
         yield Piece(name=name, text=filled(piece.text, words))
-
-
-def vectors(piece: Piece) -> Iterator[Piece]:
-    """Vectors of each type of 16 bits."""
-    for name, words in _FLOAT16.items():
-        text = filled(piece.text, words)
-        yield Piece(name=f"vector_{name}", needs=(name, "vector"), text=text)
 
 
 def extremes(piece: Piece) -> Iterator[Piece]:
