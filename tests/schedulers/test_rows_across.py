@@ -77,6 +77,20 @@ def test_rows_that_begin_anywhere(program: Any, columns: int, rows: int) -> None
         close(np.asarray(result).astype(np.float64), wanted, 2.0**-7, 1e-3)
 
 
+@pytest.mark.usefixtures("whatever_is_faster")
+@pytest.mark.parametrize("columns", [49, 111])
+def test_short_rows_of_several_inputs(columns: int) -> None:
+    """Two and more of one warp's, and heads that are all of a row's first vector."""
+    inputs = forward.drawn(forward.softmax_backward, 9, columns, "bfloat16")
+    held(forward.softmax_backward, *inputs)
+    with knobs.scope(device="sim"):
+        found = warpsmith.fuse(forward.softmax_backward, warp_specialize=False)(*inputs)
+    (wanted,) = forward.exact(forward.softmax_backward, inputs)
+    np.testing.assert_allclose(np.asarray(found).astype(np.float64), wanted, 2.0**-7, 1e-3)
+    alone = forward.drawn(forward.softmax, 9, columns, "bfloat16")
+    assert not goes_across(compiled(forward.softmax, *alone))
+
+
 @pytest.mark.few(2)
 @pytest.mark.usefixtures("whatever_is_faster")
 @pytest.mark.parametrize("columns", [517, 518, 519, 2050, 1033])

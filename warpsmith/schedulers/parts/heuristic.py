@@ -25,7 +25,7 @@ from warpsmith.schedulers.parts.shapes import (
 )
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.across import (
-    LEAST_PIECE,
+    LEAST_SHORT,
     unfit_across,
     unfit_elements,
     vector_across,
@@ -168,7 +168,7 @@ def _unfit_across(parts: Parts, problem: Problem) -> str:
     access = parts.run.vector(problem) * max(parts.sizes, default=NARROWEST)
     if access >= (NARROWEST if len(parts.loads) > 1 else VECTOR_BYTES):
         return "accesses are wide enough"
-    least = LEAST_PIECE if len(parts.loads) > 1 else LEAST_ALONE
+    least = LEAST_SHORT if len(parts.loads) > 1 else LEAST_ALONE
     if problem.size(parts.run.extent) * min(parts.sizes, default=0) < least:
         return "parts are short"
     levels = parts.levels
