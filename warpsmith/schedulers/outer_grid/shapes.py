@@ -203,7 +203,8 @@ def time_us(work: Work, params: OuterGridParams, target: Target) -> float:
         lines = min(lines, whole_lines(min(row, grid.groups * piece), row))
     rate: float = MEMORY_SHARE * target.rates.memory * busy * slow * lines
     exchanged = grid.splits * work.states * wide * grid.blocks
-    fixed = FIXED_US + (grid.rounds - 1) * ROUND_US + grid.rounds * _joins(work, params)
+    meeting = ROUND_US if grid.splits > 1 else 0.0
+    fixed = FIXED_US + (grid.rounds - 1) * meeting + grid.rounds * _joins(work, params)
     return fixed + moved / rate + grid.rounds * exchanged / target.rates.l2
 
 

@@ -110,15 +110,15 @@ def unsupported_sizes(columns: Columns, problem: Problem, *, grid: bool = False)
         most = problem.target.runs(CLUSTERS)[-1]
         return f"{columns_of_length} do not fit in the registers of {most} blocks"
     (us, *_), params = found
-    if params.cluster == 1:
-        return ""
-    if us + START_US > time_apart_us(work):
-        return f"{columns_of_length} fill {params.cluster} blocks, and two kernels are faster"
-    if grid:
+    several = params.cluster > 1
+    fill = f"{columns_of_length} fill {f'{params.cluster} blocks' if several else 'a block'}"
+    if several and us + START_US > time_apart_us(work):
+        return f"{fill}, and two kernels are faster"
+    if grid and (several or params.blocks_per_sm == 1):  # else one loads while another waits
         shared = shared_work(columns, problem, bytes_of_one_pass(columns))
         whole = best_of_grid(shared, columns.run.vector(problem), problem.target)
         if whole is not None and GAIN * (us + START_US) > whole[0]:
-            return f"{columns_of_length} fill {params.cluster} blocks, and a grid is faster"
+            return f"{fill}, and a grid is faster"
     return ""
 
 
