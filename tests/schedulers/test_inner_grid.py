@@ -194,6 +194,19 @@ def test_blocks_run_at_once_and_take_equal_turns(across: bool) -> None:
         assert grid.splits * grid.turns * turn >= vectors > grid.splits * (grid.turns - 1) * turn
 
 
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize("size", [(161, 96, 17), (7, 32, 103)], ids=str)
+def test_where_vectors_have_ends_several_blocks_share_a_multiprocessor(
+    size: tuple[int, int, int],
+) -> None:
+    """By one or two that have as many bytes they took 1.16 and 1.21 of the time."""
+    call = plan(bench.batch_norm_bwd(Images(*size, inner=False), "bfloat16"))
+    params = call.launches[0].params
+    assert isinstance(params, InnerGridParams)
+    assert params.across
+    assert params.blocks_per_sm >= 4
+
+
 @pytest.mark.parametrize("make", [batch_norm, gradient])
 def test_what_blocks_hold_fits(make: Callable[..., Program]) -> None:
     p = make()
