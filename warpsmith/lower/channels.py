@@ -46,7 +46,12 @@ class Channels:
 
     def depths(self, operation: Operation) -> list[int]:
         """Loops that are open where the operation fills or uses stages."""
-        return [self._walks[operation, name].depth for name in self._touched.get(operation, [])]
+        return [depth for _, depth in self.walked(operation)]
+
+    def walked(self, operation: Operation) -> list[tuple[str, int]]:
+        """Pipelines of which the operation fills or uses stages, and how many loops are open."""
+        names = self._touched.get(operation, [])
+        return [(name, self._walks[operation, name].depth) for name in names]
 
     def takes_turns(self, operation: Operation) -> bool:
         """Whether groups come in turn by a pipeline of which the operation fills or uses stages."""

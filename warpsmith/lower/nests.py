@@ -246,7 +246,7 @@ class Nests:
         body = self._level(nest, depth + 1, deeper)
         if self._skips is None:
             return body
-        condition = self._skips.condition(nest[0], deeper[nest[0]])
+        condition = self._skips.condition(nest, deeper[nest[0]])
         if condition == integers.TRUE:
             return body
         return [If(condition, tuple(body), uniform=True)]

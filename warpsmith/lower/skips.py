@@ -3,14 +3,15 @@
 Where an extent is no multiple of what it is split by, the last iterations of a loop over the grid's
 strides may be behind its end for some blocks, or for some groups of warps. No role has anything to
 do there. A role that fills a stage and one that uses it must agree, so an iteration is skipped only
-where every operation that comes by stages can tell from the same loops. Blocks of a cluster may
-fill stages for each other, so all of them run an iteration in which one has something to do. That
-is the one of rank 0, where its index is the least.
+where every operation that comes by stages can tell from the same loops; or every one that comes by
+those of a pipeline, where a stage of another one is for several such iterations. Blocks of a
+cluster may fill stages for each other, so all of them run an iteration in which one has something
+to do. That is the one of rank 0, where its index is the least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from warpsmith.ir import integers
 from warpsmith.ir.bounds import lower_bound
@@ -41,12 +42,16 @@ class Skips:
         rank = buffers.threads.symbols.get(CLUSTER)
         self._first: dict[Expr, Expr] = {} if rank is None else {rank: integers.ZERO}
         self._wholes = self._agreed(channels, list(operations))
+        self._inside = self._agreed_inside(channels, list(operations))
 
-    def condition(self, operation: Operation, indices: list[Expr]) -> Expr:
-        """What must hold of the last of these loop indices for there to be anything to do."""
-        loops = operation.outputs[0].loop[: len(indices)]
+    def condition(self, nest: Sequence[Operation], indices: Sequence[Expr]) -> Expr:
+        """What must hold of the last of these loop indices, which operations share, for there to be
+        anything to do.
+        """
+        loops = nest[0].outputs[0].loop[: len(indices)]
         known = dict(zip(map(self._buffers.domains.group, loops), indices, strict=True))
-        new = self._bounds(loops) & self._wholes - self._bounds(loops[:-1])
+        bounds = self._wholes.union(*(self._inside.get(each, ()) for each in nest))
+        new = self._bounds(loops) & bounds - self._bounds(loops[:-1])
         derivation = Derivation(self._buffers.domains, known)
         inside = (derivation.worth(whole) for whole in sorted(new))
         found = integers.conjunction(*(substitute(each, self._first) for each in inside))
@@ -72,6 +77,34 @@ class Skips:
             if channels.takes_turns(operation):
                 agreed = frozenset(w for w in agreed if self._ends(operation, w))
         return agreed
+
+    def _agreed_inside(
+        self, channels: Channels, operations: list[Operation]
+    ) -> dict[Operation, frozenset[Group]]:
+        """Bounds inside stages of one pipeline, which all know that come by those of another one,
+        by the operations that do: what scales several steps of k comes at once, and each step's
+        operands by a stage of their own.
+        """
+        if self._first or any(map(channels.takes_turns, operations)):
+            return {}
+        known: dict[str, list[frozenset[Group]]] = {}
+        for operation in operations:
+            loops = operation.outputs[0].loop
+            for name, depth in channels.walked(operation):
+                known.setdefault(name, []).append(self._bounds(loops[:depth]))
+        agreed = {name: frozenset.intersection(*each) for name, each in known.items()}
+        by_some = frozenset(
+            bound
+            for name, each in known.items()
+            for bounds in each
+            for bound in bounds - agreed[name]
+        )
+        by_all = frozenset.intersection(*agreed.values()) if agreed else frozenset()
+        return {
+            operation: frozenset().union(*(agreed[n] for n, _ in walked)) - by_some - by_all
+            for operation in operations
+            if (walked := channels.walked(operation))
+        }
 
     def _is_least(self, operation: Operation, whole: Group) -> bool:
         """Whether no block of a cluster has a smaller index than the one of rank 0."""

@@ -11,6 +11,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
+from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.accesses import accesses
 from warpsmith.kernel.agents import Branch, Kind
 from warpsmith.kernel.kernel import Kernel
@@ -99,34 +100,47 @@ class _Step:
         loops: outermost first, each all that the one before it does with the stages.
         wait: for the stage.
         cursor: of it.
+        has: what holds of the innermost loop's iterations that do anything: the first ones of each
+            turn of the loops around it, one at least; None where all do.
     """
 
     loops: tuple[For, ...]
     wait: Await
     cursor: Cursor
+    has: Expr | None = None
 
     @property
     def goes_on(self) -> Expr:
         """Whether another iteration follows."""
         more = [integers.less(integers.add(each.symbol, 1), each.extent) for each in self.loops]
-        return reduce(lambda a, b: Apply("logical_or", (a, b), DataType.Bool), more)
+        if self.has is not None:
+            more[LAST] = integers.conjunction(more[LAST], self._next(self.has))
+        return reduce(_either, more)
 
     @property
     def ends(self) -> Expr:
         """Whether none does."""
         last = (integers.add(each.symbol, 1) for each in self.loops)
         pairs = zip(last, self.loops, strict=True)
-        return integers.conjunction(
-            *(Apply("eq", (after, each.extent), DataType.Bool) for after, each in pairs)
-        )
+        ends = [Apply("eq", (after, each.extent), DataType.Bool) for after, each in pairs]
+        if self.has is not None:
+            ends[LAST] = _either(ends[LAST], integers.negated(self._next(self.has)))
+        return integers.conjunction(*ends)
+
+    def _next(self, condition: Expr) -> Expr:
+        symbol = self.loops[LAST].symbol
+        return substitute(condition, {symbol: integers.add(symbol, 1)})
 
     @property
     def behind(self) -> Iterator[Statement]:
         """What the last iteration of all does once its last products are asked for."""
-        holder = [s for s in self.loops[-1].body if _commits(s)][-1]
+        inside = _guarded(self.loops[-1])[1]
+        holder = [s for s in inside if _commits(s)][-1]
         if isinstance(holder, For):  # several passes
             yield from holder.body[max(n for n, s in enumerate(holder.body) if _commits(s)) + 1 :]
-        for loop in reversed(self.loops):
+        yield from inside[inside.index(holder) + 1 :]
+        holder = self.loops[-1]
+        for loop in reversed(self.loops[:-1]):
             yield from loop.body[loop.body.index(holder) + 1 :]
             holder = loop
 
@@ -142,12 +156,15 @@ class _Step:
         parity = Apply("where", (turn, integers.sub(1, phase), phase), DataType.Index)
         place = Apply("where", (turn, integers.ZERO, after), DataType.Index)
         inner = self.loops[-1]
-        body = tuple(s for s in inner.body if s is not self.wait)
+        body = tuple(s for s in _guarded(inner)[1] if s is not self.wait)
         wait = replace(self.wait, stage=place, parity=parity)
         added = [If(self.goes_on, (wait,), uniform=True)]
         added += [If(self.ends, free, uniform=True)] if free else []
         body = _beside(body, tuple(added), LAST)
-        made = replace(inner, body=_read_late(body))
+        body = _read_late(body)
+        if self.has is not None:
+            body = (If(self.has, body, uniform=True),)
+        made = replace(inner, body=body)
         if len(self.loops) > 1:
             made = _written_out(made)
         for loop in reversed(self.loops[:-1]):
@@ -207,15 +224,16 @@ def _written_out(loop: For) -> For:
 
 def _step(loop: For) -> _Step | None:
     """The step of a loop, or of one that is all that it does with its stages."""
-    waits = [s for s in loop.body if isinstance(s, Await)]
+    has, inside = _guarded(loop)
+    waits = [s for s in inside if isinstance(s, Await)]
     products = [s for s in walk(loop.body) if isinstance(s, Multiply)]
     if any(isinstance(product.a, MatrixRegisters) for product in products):
         return None
     if len(waits) == 1 and products and _carries(loop):
         cursor = _cursor(loop, waits[0])
-        rest = loop.body[loop.body.index(waits[0]) + 1 :]
+        rest = inside[inside.index(waits[0]) + 1 :]
         if cursor is not None and _awaited(rest):
-            return _Step((loop,), waits[0], cursor)
+            return _Step((loop,), waits[0], cursor, has)
     inner = [s for s in loop.body if isinstance(s, For)]
     found = [step for step in map(_step, inner) if step is not None]
     if len(found) != 1 or loop.symbol in found[0].loops[0].extent.walk():
@@ -224,6 +242,20 @@ def _step(loop: For) -> _Step | None:
     if sum(each.barrier == found[0].wait.barrier for each in waits) > 1:
         return None
     return replace(found[0], loops=(loop, *found[0].loops))
+
+
+def _either(a: Expr, b: Expr) -> Apply:
+    return Apply("logical_or", (a, b), DataType.Bool)
+
+
+def _guarded(loop: For) -> tuple[Expr | None, Statements]:
+    """What holds where a loop does anything, as the number of its iteration is below one; and what
+    it does then. None where it always does.
+    """
+    only = loop.body[0] if len(loop.body) == 1 else None
+    if isinstance(only, If) and only.uniform and getattr(only.condition, "op", "") == "lt":
+        return only.condition, only.body
+    return None, loop.body
 
 
 def _carries(loop: For) -> bool:
@@ -236,7 +268,7 @@ def _carries(loop: For) -> bool:
 
 def _cursor(loop: For, wait: Await) -> Cursor | None:
     """The cursor of a loop's one wait, where the loop moves it on by one of several stages."""
-    moves = (s for s in loop.body if isinstance(s, Advance) and s.by == 1)
+    moves = (s for s in _guarded(loop)[1] if isinstance(s, Advance) and s.by == 1)
     cursor = next((each.cursor for each in moves if each.cursor.stage == wait.stage), None)
     alone = sum(isinstance(s, Await) for s in walk(loop.body)) == 1
     if cursor is None or not alone or cursor.stages == 1 or wait.parity != cursor.phase:

@@ -24,9 +24,9 @@ from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
 from warpsmith.values import dataclass
 
-AT_ONCE = (8, 4)
-"""Steps of k whose scales come at once: 8 of them are a sector of the L2, where they lie together.
-What 8 would leave of the last ones may be less with 4."""
+AT_ONCE, AT_LEAST = 8, 4
+"""Steps of k whose scales come at once: 8 of them are a sector of the L2, where they lie together;
+and where these are all, or divide k, and 8 do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,9 @@ def held_each_step(scales: Iterable[Spread], rows: Numbers, columns: Numbers) ->
 
 def at_once(k: int) -> int:
     """Steps along k of 8-bit elements whose scales come at once."""
-    return min(AT_ONCE, key=lambda steps: -k % (steps * DEPTH_BYTES))
+    steps = -(-k // DEPTH_BYTES)
+    few = steps <= AT_LEAST or (k % (AT_LEAST * DEPTH_BYTES) == 0 and steps % AT_ONCE)
+    return AT_LEAST if few else AT_ONCE
 
 
 @dataclass(frozen=True, slots=True)
