@@ -176,7 +176,11 @@ PASSES = (
         "every access and every stage has its place, which nothing changes later",
         makes=(CommitCopies, AwaitCopies, FenceProducts, CommitProducts, AwaitProducts),
     ),
-    _always(beside_products, "once products are awaited, and before anything looks at loops again"),
+    _always(
+        beside_products,
+        "once products are awaited, and before anything looks at loops again",
+        makes=(Converge,),
+    ),
     _always(overlay_shared, "after barriers, some of which it adds"),
     _always(double_buffer_reduction_scratch, "no statement changes loops any more, but for copies"),
     _always(reduce_to_first, "every statement that uses a result has its condition"),

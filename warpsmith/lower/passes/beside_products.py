@@ -14,6 +14,7 @@ from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.accesses import accesses
 from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.elected import Converge
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement, Synchronize
 from warpsmith.kernel.products import (
@@ -192,13 +193,18 @@ def _waits(statement: Statement) -> bool:
 
 
 def _read_late(statements: Statements) -> Statements:
-    """The statements with what reads registers for sums behind the first products."""
+    """The statements with what reads registers for sums behind the first products.
+
+    Of several passes lanes meet there, or ptxas reads beside the first one's first instruction, and
+    the second one waits for that: docs/lessons/float8.md.
+    """
     products = [s for s in walk(statements) if isinstance(s, Multiply)]
     sums = {product.accumulators for product in products}
     first = next(n for n, s in enumerate(statements) if _commits(s))
     late = tuple(s for s in statements[:first] if _fills(s, but=sums))
     rest = tuple(s for s in statements if not any(s is each for each in late))
-    return _beside(rest, late, FIRST) if late else statements
+    several = any(isinstance(s, For) and _commits(s) for s in statements)
+    return _beside(rest, (Converge(), *late) if several else late, FIRST) if late else statements
 
 
 def _fills(statement: Statement, *, but: Collection[Buffer]) -> bool:
