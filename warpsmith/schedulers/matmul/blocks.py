@@ -118,6 +118,12 @@ def held_each_step(scales: Iterable[Spread], rows: Numbers, columns: Numbers) ->
     return sum((edge // each.together(edge) for each, edge in edges), np.zeros_like(rows))
 
 
+def read_each_step(scales: Iterable[Spread], columns: Numbers) -> Numbers:
+    """Scales of a tile's columns that each thread reads in a step, where neighbours share some."""
+    shared = (each for each in scales if not each.rows and each.share > 1)
+    return sum((columns // each.together(columns) for each in shared), np.zeros_like(columns))
+
+
 def at_once(k: int) -> int:
     """Steps along k of 8-bit elements whose scales come at once."""
     steps = -(-k // DEPTH_BYTES)

@@ -46,7 +46,7 @@ LARGE = tuple((3 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP
 HIGH = tuple((4 * ROWS, columns) for columns in range(MOST_COLUMNS, STEP, -STEP))
 """Those of two warp groups that have twice 64 rows each."""
 
-CARRYING = ((4 * ROWS, MOST_COLUMNS // 2),)
+CARRYING = tuple((4 * ROWS, columns) for columns in range(MOST_COLUMNS // 2, 48, -STORED))
 """Of these those that may carry sums: a step brings as much for as many products as with 128 x 256,
 of which registers do not hold twice the sums."""
 
@@ -57,10 +57,10 @@ OTHER_REGISTERS = (48, 64)
 """Of a thread besides its sums; and where it loads something beside them, or computes at length."""
 
 TOGETHER = 64
-CARRIED = (3 * TOGETHER, 2 * TOGETHER, TOGETHER, TOGETHER // 2)
+CARRIED = (3 * TOGETHER, 160, 144, 2 * TOGETHER, 112, 96, 80, TOGETHER, 48, TOGETHER // 2)
 """Columns that have one scale, of those where 128 share one; and columns of tiles of which threads
-carry sums over blocks of k. With 176 eleven scales are read in a step: 8192 x 8192 x 8192 takes 945
-us, and 869 in tiles of 128 x 192 (an H200)."""
+carry sums over blocks of k, none with more than nine scales. With 176 eleven are read in a step:
+8192 x 8192 x 8192 takes 989 us, and 858 in tiles of 128 x 192 (an H200)."""
 
 CARRYING_REGISTERS = 32
 """Of a thread besides these sums, a block's product and their scales: 25 of 128 x 128."""

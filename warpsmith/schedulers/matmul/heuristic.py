@@ -13,7 +13,7 @@ from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.program import Program
 from warpsmith.ir.tensor import Operation
-from warpsmith.schedulers.matmul.blocks import Spread, at_once, carried
+from warpsmith.schedulers.matmul.blocks import Spread, at_once, carried, read_each_step
 from warpsmith.schedulers.matmul.candidates import (
     MOST_COLUMNS,
     STEP,
@@ -166,6 +166,7 @@ class Work:
             groups=self.groups or 1,
             loaded=columns,
             loaders=(ways.across, down),
+            scales=read_each_step(self.scales, ways.columns),
         )
 
     def loaded_columns(self, ways: Ways) -> Numbers:

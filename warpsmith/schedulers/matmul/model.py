@@ -41,6 +41,11 @@ cores have 2 cycles for a column of a step, threads an addition for two and 80 c
 8192 x 8192 x 8192 and two more 128 x 192, 192 x 128 and 256 x 128 took 1, 0.99 and 1.03 for each
 element of a tile, 1, 1 and 1.03 so (an H200)."""
 
+READ, READ_FREELY = 0.006, 3
+"""The same for each scale of columns that threads read in a step, of more than so many: 128 x 160,
+of five, and 256 x 112, of seven, take 1 to 3 % more than they were predicted to without, beside 128
+x 192 and 256 x 128 (an H200)."""
+
 L2_SHARE = 1.25
 SM_SHARE = 1.75
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them."""
@@ -193,6 +198,7 @@ def predicted_us(
     groups: int = 1,
     loaded: Count = 0,
     loaders: tuple[Count, Count] = (1, 1),
+    scales: Count = 0,
 ) -> Times:
     """Microseconds of a product, or of several of one left operand, with each of some schedules: as
     many rounds of tiles as blocks go.
@@ -214,6 +220,7 @@ def predicted_us(
         groups: of rows, each of which has a right operand of its own.
         loaded: columns of b's tiles, where whole pieces are more than a tile has.
         loaders: blocks of a cluster that load a's tile for each other, and b's.
+        scales: of columns, that threads read in each step.
     """
     rows, columns, depth, blocks = ways.rows, ways.columns, ways.depth, ways.blocks
     brought, ready = rows * 1.0, 0.0 * rows
@@ -225,7 +232,8 @@ def predicted_us(
     tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))
     places = tiles if groups > 1 else places
     wide, held = products * columns, products * (loaded + columns * (np.asarray(loaded) == 0))
-    asked = wide * _summed(ways) if ways.scaled else wide + (0 if prologue else FIRST_OPERAND)
+    longer = _summed(ways, scales)
+    asked = wide * longer if ways.scaled else wide + (0 if prologue else FIRST_OPERAND)
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     all_terms = batches * products * m * n * k / depth * ways.lines * DEPTH_BYTES
@@ -303,10 +311,11 @@ def predicted_us(
     return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), moved))
 
 
-def _summed(ways: Ways) -> Times:
+def _summed(ways: Ways, scales: Count) -> Times:
     """How much longer products take where threads add those of each step to sums of their own."""
     pause = (ways.columns / 2 + SUM_CYCLES) / (COLUMN_CYCLES * ways.columns)
-    return np.asarray(SUMMED + ALIKE * pause * pause / ways.groups)
+    more = READ * np.maximum(scales - READ_FREELY, 0)
+    return np.asarray(SUMMED + more + ALIKE * pause * pause / ways.groups)
 
 
 def _disturbed(*each: float | Times) -> Times:

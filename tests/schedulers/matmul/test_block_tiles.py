@@ -1,0 +1,73 @@
+"""Tiles of products that are scaled by blocks of k: how many scales their columns have, and which
+fill rounds.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.scaled import operands, program
+from warpsmith import DataType, knobs
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.blocks import Spread
+from warpsmith.schedulers.matmul.heuristic import Work
+from warpsmith.schedulers.matmul.memory import Beside
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200
+
+PROBLEM = Problem(values={}, alignment={}, target=H200)
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(
+    ("tile", "passes", "chunk"),
+    [((128, 160), 1, 32), ((256, 112), 2, 16), ((128, 144), 1, 16), ((192, 96), 1, 32)],
+)
+@pytest.mark.parametrize("kind", ["squares", "blocks"])
+def test_tiles_whose_columns_have_several_scales(
+    monkeypatch: pytest.MonkeyPatch, kind: str, tile: tuple[int, int], passes: int, chunk: int
+) -> None:
+    """The second tile begins inside 128 columns that share one; of nine steps one is a turn."""
+    shape = {"passes": passes, "stages": 3, "chunk": chunk, "store_stages": 2, "group": 1}
+    chosen = heuristic.choose
+    given: dict[str, Any] = {
+        "tile": (*tile, 128),
+        "blocks": 2,
+        "cluster": (1, 1),
+        "stream": False,
+        **shape,
+    }
+    monkeypatch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **given))
+    args, wanted = operands(136, 328, 1152, kind)
+    with knobs.scope(device="sim"):
+        scaled = program(kind, dtype=DataType.BFloat16)
+        compiled = scaled.lower(*args).compile()
+        assert compiled.verify(schedules=1).verdict == "clean"
+        got = torch.as_tensor(scaled(*args))
+    assert f"tile=({tile[0]}, {tile[1]}, 128)" in compiled.explain()
+    assert float((got.double() - wanted).norm() / wanted.norm()) < 2**-8
+
+
+def best(m: int, n: int, k: int) -> tuple[tuple[int, int], bool]:
+    """The tile that is predicted to be fastest, and whether blocks have parts of the last ones."""
+    ((params, _),) = work(m, n, k).best(PROBLEM)
+    return params.tile[:2], params.stream
+
+
+def work(m: int, n: int, k: int) -> Work:
+    scales = (Spread(rows=True, share=128), Spread(rows=False, share=128))
+    moved = Beside(staged=("T0",), out=2, widest=2)
+    return Work(m=m, n=n, k=k, element=1, moved=moved, scales=scales)
+
+
+def test_tiles_fill_rounds() -> None:
+    """104 tiles of 256 x 128 are a round as 120 of 256 x 112. Eleven scales, of 176 columns, are
+    too many.
+    """
+    assert best(512, 6656, 13312) == ((256, 112), False)
+    assert best(1664, 1408, 11008) == ((128, 144), False)
+    assert best(2688, 1920, 7936) == ((128, 160), False)
+    many = work(4096, 7168, 16384).ranked(PROBLEM)
+    assert not any(params.tile[1] == 176 for params, _ in many)
