@@ -1,5 +1,5 @@
-"""Tiles of products that are scaled by blocks of k: how many scales their columns have, and which
-fill rounds.
+"""Tiles of products that are scaled by blocks of k: how many scales their columns have, which fill
+rounds, and parts of few.
 """
 
 from dataclasses import replace
@@ -71,3 +71,11 @@ def test_tiles_fill_rounds() -> None:
     assert best(2688, 1920, 7936) == ((128, 160), False)
     many = work(4096, 7168, 16384).ranked(PROBLEM)
     assert not any(params.tile[1] == 176 for params, _ in many)
+
+
+def test_few_tiles_are_shared() -> None:
+    """Of 58 tiles of 64 x 64 two blocks have parts of k each: their steps take as long however
+    little they multiply.
+    """
+    assert best(16, 3712, 10112) == ((64, 64), True)
+    assert not best(8, 1280, 1280)[1]

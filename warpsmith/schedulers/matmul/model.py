@@ -71,6 +71,11 @@ LATENCY_US, STEP_US = 1.24, 0.125
 than that for each stage that was asked for before; and what one takes of narrow tiles, whose
 products and loads are less."""
 
+SUMMED_STEP_US = 0.2
+"""What a step takes whose products are added to sums of the threads, however few they are: its
+instructions, the wait for them, its sums and the next instructions follow each other. 16 x 3712 x
+10112 took 23.7 us in 64 x 64, 25.2 in 64 x 32, of 79 steps (an H200)."""
+
 LONELY, LONELY_LATENCY_US, LONELY_STEP_US = 64, 2.0, 0.04
 """Both where a tile has all rows, or columns, up to so many: the memory is busy with an operand
 that one block alone reads. Fitted, with FEW_PLACES, to 488 timings (docs/lessons/few_rows.md)."""
@@ -248,7 +253,7 @@ def predicted_us(
         read * np.minimum(tiles, blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
         np.where(lonely, LONELY_LATENCY_US, LATENCY_US) / (ways.stages * ways.lines),
-        np.where(lonely, LONELY_STEP_US, STEP_US),
+        SUMMED_STEP_US if ways.scaled else np.where(lonely, LONELY_STEP_US, STEP_US),
     )
     together = ways.down * ways.across
     start = START_US + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)

@@ -7,6 +7,7 @@ import numpy as np
 from warpsmith.schedulers.matmul.params import Flags, Numbers
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS, at_start, of_each
 from warpsmith.schedulers.matmul.ways import Ways, joined
+from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import Limits
 
 PARTS = (2, 3, 4, 6, 8, 12, 16)
@@ -54,8 +55,9 @@ def with_last_parts(
     ways: Ways, tiles: Numbers | None = None, places: Numbers | None = None
 ) -> Ways:
     """Schedules, each before that where blocks have parts of the last tiles: of groups all; of
-    products with scales along k where tiles are left for less than half a round, or where blocks
-    that go round tiles alone go a round less, without the empty places of the last group.
+    products with scales along k where tiles are left for less than half a round, or those of 64
+    rows are no more, or where blocks that go round tiles alone go a round less, without the empty
+    places of the last group.
 
     Args:
         tiles: as of `with_parts`; None of products by group.
@@ -64,7 +66,8 @@ def with_last_parts(
     shared = (ways.chunk > 0) & (ways.splits == 1)
     if tiles is not None and places is not None:
         fewer = -(-tiles // ways.blocks) < -(-places // ways.blocks)
-        shared &= (ways.passes == 1) & (fewer | _leaves_few(ways, tiles))
+        few = (ways.rows == ROWS) & (tiles > 0) & (2 * tiles <= ways.blocks)
+        shared &= (ways.passes == 1) & (fewer | few | _leaves_few(ways, tiles))
     (place,) = np.nonzero(shared)
     sharing = ways.at(place, stream=np.ones_like(place))
     return joined([ways, sharing], np.concatenate([np.arange(len(ways)), place]))
