@@ -11,7 +11,7 @@ import torch
 from tests.support.scaled import operands, program
 from warpsmith import DataType, knobs
 from warpsmith.schedulers.matmul import heuristic
-from warpsmith.schedulers.matmul.blocks import Spread
+from warpsmith.schedulers.matmul.blocks import Spread, at_once
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.problem import Problem
@@ -79,3 +79,12 @@ def test_few_tiles_are_shared() -> None:
     """
     assert best(16, 3712, 10112) == ((64, 64), True)
     assert not best(8, 1280, 1280)[1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"), [(3, 4), (8, 8), (10, 4), (12, 4), (16, 8), (20, 4), (33, 8), (56, 8)]
+)
+def test_scales_of_so_many_steps_come_at_once(steps: int, found: int) -> None:
+    """Of eight, if these are not few, and four would not divide them where eight do not."""
+    assert at_once(128 * steps) == found
+    assert at_once(128 * steps - 16) == (4 if steps <= 12 and steps != 8 else 8)

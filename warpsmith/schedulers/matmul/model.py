@@ -41,10 +41,9 @@ cores have 2 cycles for a column of a step, threads an addition for two and 80 c
 8192 x 8192 x 8192 and two more 128 x 192, 192 x 128 and 256 x 128 took 1, 0.99 and 1.03 for each
 element of a tile, 1, 1 and 1.03 so (an H200)."""
 
-READ, READ_FREELY = 0.006, 3
-"""The same for each scale of columns that threads read in a step, of more than so many: 128 x 160,
-of five, and 256 x 112, of seven, take 1 to 3 % more than they were predicted to without, beside 128
-x 192 and 256 x 128 (an H200)."""
+READ, READ_FREELY = 1.0, 1 / 64
+"""The same for each scale that threads read for a column in a step, of more than so many: 128 x 160
+takes 1 to 3 % longer than predicted without, beside 128 x 192, and 256 x 112 up to 8 (an H200)."""
 
 L2_SHARE = 1.25
 SM_SHARE = 1.75
@@ -72,7 +71,7 @@ than that for each stage that was asked for before; and what one takes of narrow
 products and loads are less."""
 
 SUMMED_STEP_US = 0.2
-"""What a step takes whose products are added to sums of the threads, however few they are: its
+"""What a step takes whose products one group adds to sums of its own, however few they are: its
 instructions, the wait for them, its sums and the next instructions follow each other. 16 x 3712 x
 10112 took 23.7 us in 64 x 64, 25.2 in 64 x 32, of 79 steps (an H200)."""
 
@@ -247,13 +246,14 @@ def predicted_us(
     of_a, of_b = touched
     read = L2_LINE * (brought / loaders[0] * of_a + held / loaders[1] * of_b)
     lonely = (n <= np.minimum(columns, LONELY)) | (m / groups <= np.minimum(rows, LONELY))
+    single = (ways.groups == 1) & (ways.scaled > 0)
     step = _disturbed(
         multiplied,
         ready,
         read * np.minimum(tiles, blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
         np.where(lonely, LONELY_LATENCY_US, LATENCY_US) / (ways.stages * ways.lines),
-        SUMMED_STEP_US if ways.scaled else np.where(lonely, LONELY_STEP_US, STEP_US),
+        np.where(single, SUMMED_STEP_US, np.where(lonely, LONELY_STEP_US, STEP_US)),
     )
     together = ways.down * ways.across
     start = START_US + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)
@@ -319,7 +319,7 @@ def predicted_us(
 def _summed(ways: Ways, scales: Count) -> Times:
     """How much longer products take where threads add those of each step to sums of their own."""
     pause = (ways.columns / 2 + SUM_CYCLES) / (COLUMN_CYCLES * ways.columns)
-    more = READ * np.maximum(scales - READ_FREELY, 0)
+    more = READ * np.maximum(scales / ways.columns - READ_FREELY, 0)
     return np.asarray(SUMMED + more + ALIKE * pause * pause / ways.groups)
 
 
