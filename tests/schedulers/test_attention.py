@@ -29,10 +29,11 @@ def defined(
     dtype: DataType = DataType.BFloat16,
     scale: float | None = None,
     batch: int = -1,
+    lies: Any = True,
 ) -> FusionDefinition:
     """Query `[batch, heads, rows, width]`; keys, values and a mask of n keys."""
     with FusionDefinition() as fd:
-        q = fd.define_tensor([batch, -1, rows, width], True, dtype)
+        q = fd.define_tensor([batch, -1, rows, width], lies, dtype)
         k, v = (fd.define_tensor([batch, -1, -1, width], True, dtype) for _ in range(2))
         m = fd.define_tensor([batch, 1, 1, -1], True, mask) if mask else None
         fd.add_output(ops.cast(attention_in_tiles(q, k, v, m, scale=scale), dtype))
@@ -123,6 +124,29 @@ def test_threads_copy_what_the_tma_unit_cannot() -> None:
     assert "copied by the threads" in fd.explain()
 
 
+def test_queries_that_do_not_lie_by_pairs_are_read_one_by_one() -> None:
+    q, k, v = operands(1, 1, 150)
+    moved = np.zeros(q.size + 1, q.dtype)[1:].reshape(q.shape)
+    strided = np.zeros((*q.shape[:3], q.shape[3] + 1), q.dtype)[..., :-1]
+    apart = np.zeros((*q.shape[:3], 2 * q.shape[3]), q.dtype)[..., ::2]
+    ways = (moved, True), (strided, [True, True, False, True]), (apart, [True, True, True, False])
+    for given, lies in ways:
+        fd = defined(lies=lies)
+        given[:] = q
+        with knobs.scope(device="sim"):
+            (result,) = fd.execute([given, k, v])
+        np.testing.assert_allclose(result.astype(np.float64), attended([q, k, v]), atol=1e-2)
+        assert "scheduler   attention" in fd.explain()
+
+
+@pytest.mark.parametrize(("batch", "heads", "keys"), [(0, 2, 150), (2, 0, 150), (1, 2, 0)])
+def test_no_heads_or_keys(batch: int, heads: int, keys: int) -> None:
+    with knobs.scope(device="sim"):
+        (result,) = defined().execute(operands(batch, heads, keys))
+    assert result.shape == (batch, heads, 4, 128)
+    assert not result.any()
+
+
 @pytest.mark.parametrize(("blocks", "stages"), [(1, 2), (3, 2), (5, 1)])
 def test_a_block_meets_twice_for_each_tile(blocks: int, stages: int) -> None:
     params = AttentionParams(blocks=blocks, stages=stages)
@@ -147,6 +171,15 @@ def test_refusals() -> None:
         k, v = (fd.define_tensor([2, -1, 128], True, DataType.BFloat16) for _ in range(2))
         fd.add_output(attention_in_tiles(ops.cast(ops.exp(q), DataType.BFloat16), k, v))
     assert "is computed, and not loaded" in reason(fd)
+    for order, same, words in (([3, 2, 0, 1], False, "T1 do not lie"), (None, True, "not three")):
+        with FusionDefinition() as fd:
+            q = fd.define_tensor([2, 2, 4, 64], True, DataType.BFloat16)
+            k, v = (
+                fd.define_tensor([2, 2, -1, 64], True, DataType.BFloat16, stride_order=each)
+                for each in (order, None)
+            )
+            fd.add_output(attention_in_tiles(q, k, k if same else v))
+        assert words in reason(fd)
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, 128], True)
         fd.add_output(ops.sum(x, [1]))

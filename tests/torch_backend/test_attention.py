@@ -129,6 +129,9 @@ def of_rows(q: torch.Tensor, k: torch.Tensor, **how: Any) -> torch.Tensor:
         ((2, 4, 1, 64), {"dtype": torch.float32}, 0),
         ((2, 4, 1, 64), {"grad": True}, 0),
         ((2, 4, 1, 64), {"scale": 0.5}, 1),
+        ((2, 4, 1, 64), {"attn_mask": torch.zeros(1, 1, 1, 130, requires_grad=True)}, 0),
+        ((2, 0, 1, 64), {}, 0),
+        ((2, 4, 1, 64), {"dynamic": True}, 0),
         ((2, 4, 1, 64), {"keys": 128}, 0),
         ((2, 4, 1, 64), {"least": 133121}, 0),
         ((2, 4, 1, 64), {"attn_mask": torch.ones(1, 130, dtype=torch.bool)}, 0),
@@ -146,9 +149,10 @@ def test_which_attention_is_taken(shape: tuple[int, ...], how: dict[str, Any], t
     dtype, grad = how.pop("dtype", torch.bfloat16), how.pop("grad", False)
     least, keys = how.pop("least", 0), how.pop("keys", 130)
     q = torch.randn(shape, dtype=dtype, requires_grad=grad)
-    k = torch.randn(shape[0], 2, keys, shape[-1], dtype=dtype)
+    k = torch.randn(shape[0], min(2, shape[1]), keys, shape[-1], dtype=dtype)
+    dynamic = how.pop("dynamic", None)  # of heads and widths, too
     torch._dynamo.reset()
-    found = torch.compile(of_rows, backend=seen)(q, k, **how)
+    found = torch.compile(of_rows, backend=seen, dynamic=dynamic)(q, k, **how)
     (module,) = graphs
     operator = torch.ops.warpsmith.attention_of_rows.default
     assert len(module.graph.find_nodes(op="call_function", target=operator)) == taken

@@ -136,12 +136,15 @@ def _is_taken(given: dict[str, Any], devices: Collection[str]) -> bool:
         return False
     if query.shape[0] == 1:  # products are sums then, whose early starts hold it up
         return False
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+    if torch.is_grad_enabled() and any(_tensor(node).requires_grad for node in nodes):
         return False
     if query.shape[0] != key.shape[0] or key.shape[:3] != value.shape[:3]:
         return False
+    if not all(type(size) is int for t in tensors for size in (t.shape[1], t.shape[3])):
+        return False  # the kernel is of known sizes
     fits = all(t.shape[3] % 64 == 0 and t.shape[3] <= 256 for t in (query, value))
-    return fits and query.shape[1] // key.shape[1] in ROWS and _counts(mask, query, key)
+    rows = query.shape[1] // max(1, key.shape[1])
+    return fits and rows in ROWS and _counts(mask, query, key)
 
 
 def _counts(mask: Any, query: Tensor, key: Tensor) -> bool:

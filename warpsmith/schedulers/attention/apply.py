@@ -111,11 +111,12 @@ class Schedule:
         set_swizzle(tensor, 2 * CHUNK)
 
     def _load_query(self) -> None:
-        """Straight from memory, by two elements."""
+        """Straight from memory, by two elements where they lie so."""
         query = self._shape.query
         self._loops(query).rows().split("D", SIDE, "d").ordered("PRDrd")
         _hold(query)
-        parallelize(query, -1, ParallelType.vectorize)
+        if self._params.pairs:
+            parallelize(query, -1, ParallelType.vectorize)
 
     def _multiply_scores(self, scores: TensorView) -> int:
         """Scores, and their copy in shared memory; how many loops stand outside a tile."""

@@ -43,10 +43,12 @@ class AttentionParams(Params):
     Attributes:
         blocks: that share the keys of a head; each has every so manieth tile.
         stages: of tiles of keys and values.
+        pairs: of elements of queries are loaded at once.
     """
 
     blocks: int
     stages: int
+    pairs: bool = True
 
 
 def choose(shape: Shape, problem: Problem) -> AttentionParams:
@@ -57,12 +59,12 @@ def choose(shape: Shape, problem: Problem) -> AttentionParams:
 def candidates(shape: Shape, problem: Problem) -> Iterator[tuple[AttentionParams, float]]:
     """Ways to share heads out, with the microseconds that each is predicted to take."""
     target, limits = problem.target, problem.target.family.limits
-    heads = prod(problem.size(axis.extent) for axis in shape.axes["P"])
-    (tiles,) = (problem.size(axis.extent) for axis in shape.axes["C"])
+    heads = max(1, prod(problem.size(axis.extent) for axis in shape.axes["P"]))
+    tiles = max(1, *(problem.size(axis.extent) for axis in shape.axes["C"]))
     keys, depth, columns = (shape.extent(letter) or 0 for letter in "TDE")
     size = 2 * keys * (depth + columns)
     by_registers = limits.blocks_of(REGISTERS, WARP * keys // SIDE)
-    for blocks in range(1, max(1, min(2 * target.sm_count // max(heads, 1), tiles)) + 1):
+    for blocks in range(1, max(1, min(2 * target.sm_count // heads, tiles)) + 1):
         each = -(-tiles // blocks)
         for stages in (n for n in STAGES if n <= each):
             by_memory = limits.sm_shared // (stages * size + BESIDE_BYTES)

@@ -257,6 +257,10 @@ def refusal(fusion: Program) -> str:
     for tensor in (shape.query, *sources):
         if not isinstance(tensor, TensorView) or not tensor.is_input:
             return f"{tensor} is computed, and not loaded"
+        if tensor is not shape.query and tensor.concrete_order()[-1] != tensor.rank - 1:
+            return f"rows of {tensor.name} do not lie together in memory"
+    if len({shape.query, *sources}) < 3:
+        return "its queries, keys and values are not three tensors"
     for op in fusion.operations:
         if not isinstance(op, Full | Iota | Move | Pointwise | Reduction):
             return f"{op.outputs[0].name} is no pointwise work beside attention"
