@@ -150,6 +150,17 @@ def test_a_scope_of_the_forward_call_holds(node: list[str]) -> None:
     assert node == ["forward", "backward"]
 
 
+def test_a_gradient_of_a_subclass(node: list[str]) -> None:
+    class Named(torch.Tensor):
+        pass
+
+    x, weight = warmed(96)
+    for _ in range(2):
+        node.clear()
+        functional.rms_norm(x, (96,), weight).backward(torch.ones(4, 96).as_subclass(Named))
+        assert node == ["backward"]
+
+
 def test_others_are_no_nodes() -> None:
     made = launcher.module()
     for function, given in (

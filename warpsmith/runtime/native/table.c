@@ -377,7 +377,7 @@ static PyObject *keep(Table *table, PyObject *given)
     for (int k = 0; k < asked->memory_count; k++)
         if (asked->memories[k].source == GIVEN
             && !found.is_tensor[PyLong_AsLong(PyTuple_GetItem(places, asked->memories[k].of))])
-            return PyErr_Format(PyExc_ValueError, "an input that is a tensor is none here");
+            Py_RETURN_FALSE; /* of a subclass, say, which no signature takes for one */
     if (as < AS_TUPLE || as > AS_LIST || (as == AS_ONE && asked->result_count != 1))
         return PyErr_Format(PyExc_ValueError, "results are no tuple, no list, and not one");
     Entry *known = find(table, arguments, &found);
