@@ -9,9 +9,9 @@ from tests.programs.program import Layout
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 
-VALUES = ("normal", "positive", "unit", "whole", "special", "unset")
-"""How elements are drawn; integers and bools take `normal` and `positive` alone. `unset` ones are
-whatever the memory held: they are for planning."""
+VALUES = ("normal", "positive", "unit", "whole", "special", "ends", "unset")
+"""How elements are drawn; integers and bools take `normal`, `positive` and `ends` alone, which do
+not decrease. `unset` ones are whatever the memory held: they are for planning."""
 
 _BOUNDARY = 64  # bytes
 
@@ -49,6 +49,8 @@ def _elements(dtype: DataType, shape: Sequence[int], values: str, seed: int) -> 
     size = tuple(shape)
     if dtype is DataType.Bool:
         return draw.integers(0, 2, size).astype(bool)
+    if values == "ends":
+        return np.asarray(np.cumsum(draw.choice((0, 0, 1, 2, 5, 9), size), -1))
     if dtype.is_int:
         return draw.integers(1 if values == "positive" else -9, 10, size)
     drawn: Any

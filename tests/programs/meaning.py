@@ -98,6 +98,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "floor_divide": pointwise.floor_divide,
     "full": scalars.full,
     "full_like": scalars.full_like,
+    "grouped_matmul": products.grouped_matmul,
     "iota": scalars.iota,
     "linear": products.linear,
     "matmul": products.matmul,

@@ -63,6 +63,19 @@ def product(g: Growth) -> None:
     g.add(kind, Ref(name), Ref(other), **_options(g, dtype))
 
 
+def by_group(g: Growth) -> None:
+    """Rows by the matrix of their group, whose ends the caller knows, or which are counted."""
+    name = g.pick(lambda v: len(v.dims) in (2, 3) and v.dtype in FLOATS)
+    value = g.value(name)
+    groups = value.dims[0] if len(value.dims) == 3 else _free_dim(g, ())
+    weight = _other(g, value.dtype, (groups, _free_dim(g, ()), value.dims[-1]), value)
+    kind = g.choice.choice((DataType.Int, DataType.Int32))
+    ends = Ref(g.new_input(kind, (groups,), "ends"))
+    if g.chance(0.3):
+        ends = Ref(g.add("minimum", ends, g.meaning.program.extent(value.dims[-2])))
+    g.add("grouped_matmul", Ref(name), Ref(weight), ends, **_options(g, value.dtype))
+
+
 def of_bytes(g: Growth) -> None:
     """Products of Int8, which give Int32, and of 8-bit floats, which give Float."""
     first = g.choice.choice((DataType.Int8, *FLOAT8S))

@@ -125,7 +125,7 @@ UNDRAWN = {
     "heads and losses of models, which have tests of their own": (
         *("cross_entropy", "cross_entropy_backward", "attention", "attention_backward"),
     ),
-    "ends of groups that are sorted, and scales of blocks": ("grouped_matmul", "scaled_matmul"),
+    "scales of blocks": ("scaled_matmul",),
 }
 """Operations that no random program has, by the reason."""
 

@@ -20,6 +20,8 @@ _MOST_HELD = 2**24
 """Elements of an operand with all batches, about 128 MB of float64."""
 
 
+FLOATS = (DataType.Float, DataType.BFloat16, DataType.Half, DataType.Double)
+
 LOST = {"exact": 0.0, "tf32": 2.0**-10, "fast": 2.0**-12}
 """What a precision may lose of a factor, or of a sum, relative."""
 
@@ -174,6 +176,44 @@ def mv(program: Program, a: Any, b: Any, dtype: DataType | None = None) -> Value
 def dot(program: Program, a: Any, b: Any, dtype: DataType | None = None) -> Value:
     require(len(as_tensor(a).dims) == len(as_tensor(b).dims) == 1, "vectors")
     return matmul(program, a, b, dtype)
+
+
+def grouped_matmul(
+    program: Program,
+    x: Any,
+    weight: Any,
+    sizes: Any,
+    dtype: DataType | None = None,
+    precision: str = "exact",
+) -> Value:
+    """Ends are known, do not decrease, and lie among the rows; of three dimensions, sizes say how
+    many rows of each group are not 0.
+    """
+    first, second, told = as_tensor(x), as_tensor(weight), as_tensor(sizes)
+    require(first.dtype is second.dtype and first.dtype in FLOATS, "types")
+    require(told.dtype in (DataType.Int, DataType.Int32), "integers")
+    require(len(second.dims) == 3 and told.dims == second.dims[:1], "groups")
+    require(len(first.dims) in (2, 3) and first.dims[-1] == second.dims[2], "terms")
+    require(not told.wide.error.any(), "known ends")
+    if len(first.dims) == 3:
+        require(first.dims[0] == second.dims[0], "groups")
+        made = matmul(program, first, transpose(program, second), None, precision)
+        row = np.arange(made.wide.value.shape[1])[:, None]
+        own = row < told.wide.value[:, None, None]
+        kept = made.wide.moved(lambda v: np.where(own, v, 0))
+        return _asked(Value(made.dtype, made.dims, kept), dtype)
+    require(bool(first.dims[0] and second.dims[0] and second.dims[2]), "dimensions of 1")
+    dims = (first.dims[0], second.dims[1])
+    require(math.prod(program.shape((*dims, second.dims[2]))) <= _MOST_HELD, "too large")
+    ends, rows = told.wide.value, program.shape(dims)[0]
+    require(bool((np.diff(ends, prepend=0) >= 0).all() and (ends <= rows).all()), "ends")
+    group = np.searchsorted(ends, np.arange(rows), "right")
+
+    def own_matrices(v: np.ndarray) -> np.ndarray:
+        return np.concatenate([v, np.zeros((1, *v.shape[1:]), v.dtype)])[group]
+
+    each = moved(second, (first.dims[0], *second.dims[1:]), own_matrices)
+    return _asked(_product(program, "ac,abc->ab", first, each, dims, precision), dtype)
 
 
 def einsum(
