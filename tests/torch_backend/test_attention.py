@@ -132,6 +132,8 @@ def of_rows(q: torch.Tensor, k: torch.Tensor, **how: Any) -> torch.Tensor:
         ((2, 4, 1, 64), {"attn_mask": torch.zeros(1, 1, 1, 130, requires_grad=True)}, 0),
         ((2, 0, 1, 64), {}, 0),
         ((2, 4, 1, 64), {"dynamic": True}, 0),
+        ((2, 4, 1, 64), {"autocast": torch.float16}, 0),
+        ((2, 4, 1, 64), {"autocast": torch.bfloat16}, 1),
         ((2, 4, 1, 64), {"keys": 128}, 0),
         ((2, 4, 1, 64), {"least": 133121}, 0),
         ((2, 4, 1, 64), {"attn_mask": torch.ones(1, 130, dtype=torch.bool)}, 0),
@@ -151,9 +153,12 @@ def test_which_attention_is_taken(shape: tuple[int, ...], how: dict[str, Any], t
     q = torch.randn(shape, dtype=dtype, requires_grad=grad)
     k = torch.randn(shape[0], min(2, shape[1]), keys, shape[-1], dtype=dtype)
     dynamic = how.pop("dynamic", None)  # of heads and widths, too
+    cast = how.pop("autocast", None)
     torch._dynamo.reset()
-    found = torch.compile(of_rows, backend=seen, dynamic=dynamic)(q, k, **how)
+    with torch.autocast("cpu", cast, enabled=cast is not None):
+        found = torch.compile(of_rows, backend=seen, dynamic=dynamic)(q, k, **how)
+        expected = of_rows(q, k, **how)
     (module,) = graphs
     operator = torch.ops.warpsmith.attention_of_rows.default
     assert len(module.graph.find_nodes(op="call_function", target=operator)) == taken
-    torch.testing.assert_close(found, of_rows(q, k, **how), rtol=0.02, atol=0.01)
+    torch.testing.assert_close(found, expected, rtol=0.02, atol=0.01)

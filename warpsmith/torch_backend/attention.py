@@ -81,7 +81,7 @@ def take_few_rows(
     graph = module.graph
     for node in graph.find_nodes(op="call_function", target=scaled_dot_product_attention):
         given = {**dict(zip(NAMES, node.args, strict=False)), **node.kwargs}
-        if not _is_taken(given, devices):
+        if not _is_taken(given, _tensor(node), devices):
             continue
         query, key, value = (given[name] for name in NAMES[:3])
         if least is None:
@@ -119,7 +119,7 @@ def _bytes_of(tensor: Tensor) -> int:
     return prod(map(hint_of, tensor.shape)) * int(tensor.element_size())
 
 
-def _is_taken(given: dict[str, Any], devices: Collection[str]) -> bool:
+def _is_taken(given: dict[str, Any], result: Tensor, devices: Collection[str]) -> bool:
     """Whether there is a kernel for it: one word, of 16 bits, whose gradient nobody wants."""
     mask, others = given.get("attn_mask"), [given[name] for name in NAMES[:3]]
     nodes = others if mask is None else [*others, mask]
@@ -134,6 +134,8 @@ def _is_taken(given: dict[str, Any], devices: Collection[str]) -> bool:
         return False
     if query.dtype not in (torch.bfloat16, torch.float16) or query.shape[2] != 1:
         return False
+    if any(t.dtype is not query.dtype for t in (key, value, result)):
+        return False  # autocast has another type
     if query.shape[0] == 1:  # products are sums then, whose early starts hold it up
         return False
     if torch.is_grad_enabled() and any(_tensor(node).requires_grad for node in nodes):
