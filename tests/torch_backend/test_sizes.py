@@ -8,7 +8,8 @@ import warpsmith
 from tests.torch_backend.graphs import compiled
 from warpsmith import fuse, knobs, ops
 from warpsmith.engine.bind import bind
-from warpsmith.errors import ArgumentError
+from warpsmith.engine.executable import Executable
+from warpsmith.errors import ArgumentError, InternalError, TorchCompileWarning
 from warpsmith.frontends.inputs import define_input
 from warpsmith.frontends.outputs import add_output
 from warpsmith.ir import integers
@@ -32,6 +33,25 @@ class Heads(nn.Module):
         mask = torch.arange(length) <= torch.arange(length)[:, None]
         scores = (y @ turned.transpose(-1, -2) / length).masked_fill(~mask, float("-inf"))
         return (scores.softmax(-1) @ y).transpose(1, 2).reshape(batch, length * 32)
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+def test_what_does_not_compile_runs_in_torch_at_any_size(
+    dynamic: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes that a fusion knows from its inputs' dimensions are found from these."""
+
+    def broken(*_: object) -> None:
+        raise InternalError("no kernel today")
+
+    monkeypatch.setattr(Executable, "prepared", broken)
+    torch._dynamo.reset()
+    model = Heads()
+    fast = torch.compile(model, backend=backend, dynamic=dynamic)
+    given = [torch.randn(batch, length, 16) for batch, length in ((3, 5), (2, 7), (4, 6))]
+    with torch.no_grad(), pytest.warns(TorchCompileWarning, match="WS0370.*no kernel today"):
+        found = [fast(x) for x in given]
+    torch.testing.assert_close(found, [model(x) for x in given])
 
 
 def test_new_sizes_compile_nothing_anew() -> None:

@@ -207,12 +207,30 @@ class Program:
         )
 
     def _eager(self) -> Ready:
-        steps = [Step.of(node) for node in self.recipe.nodes]
+        told = (node for node in self.recipe.reads if node not in self.inputs)
+        steps = [_size_step(node, self.inputs) for node in told]
+        steps += map(Step.of, self.recipe.nodes)
         return boxed_function(self.inputs, {}, steps, self.recipe.results)
 
     def _note(self, failure: Exception) -> None:
         self.failures.append(f"{type(failure).__name__}: {failure}")
         warn_of(len(self.recipe.nodes), failure)
+
+
+def _size_step(node: Node, inputs: tuple[Node, ...]) -> Step:
+    """Finds a size that nodes read, and that fusions have from dimensions of their inputs."""
+    wanted = sympy.sympify(expression_of(value_of(node)))
+    told = [value_of(each) for each in inputs]
+    sizes = [value.shape if isinstance(value, torch.Tensor) else (value,) for value in told]
+
+    def found(*given: Any) -> int:
+        known: dict[Any, int] = {}
+        for own, value in zip(sizes, given, strict=True):
+            now = value.shape if isinstance(value, torch.Tensor) else (value,)
+            known |= zip(map(expression_of, own), now, strict=True)
+        return int(known[wanted] if wanted in known else wanted.xreplace(known))
+
+    return Step((node,), found, inputs, {})
 
 
 def warn_of(nodes: int, failure: Exception) -> None:
