@@ -190,6 +190,23 @@ def test_results_before_and_after_have_pipelines_of_their_own(
     assert len(re.findall("'T\\d+'", said.split("staged=")[1].split(")")[0])) == 3
 
 
+@pytest.mark.parametrize("dtype", [DataType.BFloat16, DataType.Float, DataType.Double])
+def test_a_result_that_several_read_of_which_one_reads_another(
+    dtype: DataType, made: tuple[list[Array], Array]
+) -> None:
+    """As a gated unit's input that its gradient reads."""
+    x, weight, *_ = made[0]
+
+    def gated(ops: Any, x: Any, w: Any) -> Any:
+        h = ops.cast(ops.mul(ops.linear(x, w, dtype=DataType.Float), 0.1), dtype)
+        return ops.cast(ops.mul(h, ops.sigmoid(h)), dtype), h
+
+    (y, h), _ = of([x, weight], gated)
+    wanted = wide(x) @ wide(weight).T / 10
+    np.testing.assert_allclose(wide(h), wanted, rtol=2**-8, atol=1e-4)
+    np.testing.assert_allclose(wide(y), wanted / (1 + np.exp(-wanted)), rtol=2**-6, atol=1e-4)
+
+
 def test_what_is_loaded_once_and_read_by_several(made: tuple[list[Array], Array]) -> None:
     """The gradients of a gated unit: both follow one product, and need the gate three times. Its
     readers were refused each by the place of the others (WS0262), and a kernel came behind.
