@@ -35,3 +35,19 @@ def test_two_products_of_the_same_rows() -> None:
     y = np.asarray(fuse(both)(*given)).astype(np.float64)
     gate, up = (by_group(x, each, ends) for each in (w, v))
     np.testing.assert_allclose(y, gate / (1 + np.exp(-gate)) * up, rtol=2**-6, atol=2e-2)
+
+
+def test_two_products_whose_groups_end_elsewhere() -> None:
+    """They were tried as one kernel, whose schedule failed with a warning."""
+    x, w = drawn(120, 64, 72, 3, BFLOAT16)
+    v, ends, others = w[::-1].copy(), np.array([50, 50, 110]), np.array([10, 90, 120])
+
+    def both(x: Any, w: Any, v: Any, ends: Any, others: Any) -> Any:
+        return gated(ops.grouped_matmul(x, w, ends), ops.grouped_matmul(x, v, others))
+
+    given = x, w, v, ends, others
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        y = np.asarray(fuse(both)(*given)).astype(np.float64)
+    gate, up = by_group(x, w, ends), by_group(x, v, others)
+    np.testing.assert_allclose(y, gate / (1 + np.exp(-gate)) * up, rtol=2**-5, atol=5e-2)

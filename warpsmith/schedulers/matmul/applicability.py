@@ -50,7 +50,7 @@ def refusal(fusion: Program, target: Target) -> str:
         return f"it has {len(products)} matrix products"
     product, *others = products
     for other in others:
-        alike = other.a is product.a and other.axes == product.axes
+        alike = other.a is product.a and other.axes == product.axes and other.ends is product.ends
         if not alike or other.b is product.b or factors_of(product) or factors_of(other):
             return f"it has {len(products)} matrix products"
         if any(is_computed(each) for each in (product.a, product.b, other.b)):
