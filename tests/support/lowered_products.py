@@ -49,7 +49,7 @@ def kernels(behind: Callable[..., Any] = alone, **given: Any) -> dict[str, Kerne
     chosen, _ = candidate.choose(Problem(values=sizes(4096, 4096, 4096), alignment={}, target=H200))
     assert isinstance(chosen, MatmulParams)
     plain: dict[str, Any] = {"parts": 1, "splits": 1, "cluster": (1, 1), "ping_pong": 0}
-    plain["stream"] = False
+    plain |= {"stream": False, "once_read": (False, False)}
     found: dict[str, Kernel] = {}
 
     def observe(name: str, made: object) -> None:

@@ -35,8 +35,8 @@ _Path = tuple[For | If, ...]
 
 
 def load_ahead(kernel: Kernel, settled: Collection[str], pace: float = 0.0) -> Kernel:
-    """An elected thread fills all stages with what one block alone reads and nobody writes, such as
-    weights that few rows are multiplied by; the other operand comes once it is there.
+    """An elected thread fills all stages with what is the first to leave the L2 and nobody writes,
+    such as weights that few rows are multiplied by; the other operand comes once it is there.
 
     That is before blocks of a cluster await each other, before roles part, and before all threads
     await the kernel before. Before, with six stages::
