@@ -62,7 +62,7 @@ class MatmulParams(Params):
             done with a part of a tile adds up what all have summed of it, and stores it.
         once: clusters whose blocks have parts of k have one tile each, and are as many as tiles:
             nothing of a next tile is exchanged while the sums of one are read.
-        once_read: whether loads of the first operand are the first to leave the L2, and of the second.
+        once_read: whether what is loaded of the first operand, of the second leaves the L2 first.
         pairs: tensors of which threads access two columns at once.
         ping_pong: warp groups that have tiles of their own, and take turns: one multiplies while
             another stores. 0 where all groups of a block share its tile (cooperative).
