@@ -23,7 +23,7 @@ from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
-from warpsmith.lower.fills import ends_of_operands, zero_past_ends
+from warpsmith.lower.fills import brought_beside, ends_of_operands, zero_past_ends
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
 from warpsmith.lower.meetings import needed_by_all
@@ -66,6 +66,7 @@ class Buffers:
         layouts: axes that each local or shared buffer holds, row-major.
         rings: which tensors have stages, and which loops turn them.
         filled: the tensors that are 0 past the ends of their dimensions.
+        beside: those that are, too, where one copy of threads can say so.
         ends: those in registers that are 0 past the end of one dimension, which tensor cores sum.
         placed: the outputs that are parts of inputs.
         made: what lowering makes besides the tensors' own global buffers.
@@ -90,6 +91,7 @@ class Buffers:
         self.placed = {o.value: o for o in fusion.outputs if o.place is not None}
         self.rings = Rings(fusion, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
+        self.beside = brought_beside(fusion) - self.filled
         self.ends = ends_of_operands(fusion)
         self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}
         self._buffers: dict[TensorView, Buffer] = {}

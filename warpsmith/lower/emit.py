@@ -200,7 +200,8 @@ class Emitter:
         if isinstance(operation, Scan):
             return self._scans.emit(operation, indices)
         statements = self._computed(operation, indices)
-        if output in self._buffers.filled and any(map(_is_asynchronous, walk(tuple(statements)))):
+        known = output in self._buffers.filled or output in self._buffers.beside
+        if known and any(map(_is_asynchronous, walk(tuple(statements)))):
             return self._predicates.or_zeros(operation, indices, statements)
         if output in self._buffers.filled or output in self._buffers.ends:
             return [*self._predicates.zeros(operation, indices, statements), *statements]

@@ -33,6 +33,19 @@ def zero_past_ends(fusion: Fusion) -> frozenset[TensorView]:
     return frozenset(found)
 
 
+def brought_beside(fusion: Fusion) -> frozenset[TensorView]:
+    """What a role brings by `cp.async` beside products of tensor cores, such as scales along k.
+
+    Who computes with it does so for all of a tile, and stores what lies inside: a branch on what
+    nobody wrote would be no fault of the result, but one that the simulator tells from no other.
+    """
+    products = [each for each in fusion.operations if isinstance(each, Matmul)]
+    if not any(is_tensorized(each.output) for each in products):
+        return frozenset()
+    copied = (t for each in fusion.operations if copies(each) for t in each.outputs)
+    return frozenset(t for t in copied if t.role and t.copied_by is LoadStoreOpType.cp_async)
+
+
 def _chain(operand: TensorView, anybody: bool) -> tuple[TensorView, ...]:
     """The operand, what it is a copy of, and so on, up to what is loaded or computed; nothing where
     others than threads carry some copy, unless `anybody` may.

@@ -115,10 +115,12 @@ class Predicates:
         self, operation: Operation, indices: list[Expr], statements: Iterable[Statement]
     ) -> list[Statement]:
         """The same of a copy by `cp.async`: it writes zeros itself, wherever a stage has room."""
-        output = operation.outputs[0]
+        output, statements = operation.outputs[0], list(statements)
         copies = [inner for each in statements for inner in _inner(each)]
         copy = copies[0] if len(copies) == 1 else None
         if not isinstance(copy, CopyVector):
+            if output in self._buffers.beside:
+                return statements
             raise ScheduleError(
                 f"{output.name} is an operand of a product, brought by cp.async in vectors that "
                 "may end past the ends of its dimensions, where it is to be 0",

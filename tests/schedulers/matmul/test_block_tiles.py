@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.scaled import operands, program
-from warpsmith import DataType, knobs
+from tests.support.scaled import KINDS, operands, program
+from warpsmith import DataType, fuse, knobs, ops
 from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.matmul.blocks import Spread, at_once
 from warpsmith.schedulers.matmul.heuristic import Work
@@ -88,3 +88,18 @@ def test_scales_of_so_many_steps_come_at_once(steps: int, found: int) -> None:
     """Of eight, if these are not few, and four would not divide them where eight do not."""
     assert at_once(128 * steps) == found
     assert at_once(128 * steps - 16) == (4 if steps <= 12 and steps != 8 else 8)
+
+
+@pytest.mark.parametrize("kind", ["blocks", "columns"])
+def test_what_branches_on_a_product_finds_scales_past_the_last_row(kind: str) -> None:
+    """Nobody wrote them: calls on the simulator were refused, though nothing of it is stored."""
+    given, wanted = operands(68, 40, 256, kind)
+    block_a, block_b = KINDS[kind]
+
+    def squashed(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
+        b, of_b = ops.transpose(b), ops.transpose(of_b)
+        y = ops.scaled_matmul(a, b, of_a, of_b, precision="fast", block_a=block_a, block_b=block_b)
+        return ops.tanh(y * 0.01)
+
+    found = fuse(squashed)(*given).double()
+    torch.testing.assert_close(found, torch.tanh(wanted * 0.01), rtol=1e-2, atol=1e-2)
