@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warpsmith
-from tests.schedulers.test_inner_outer import Case, layer_norm_backward, on_simulator
+from tests.support.norms_backward import Case, layer_norm_backward, on_simulator
 from warpsmith.kernel.shuffles import TakeOwn
 from warpsmith.kernel.traversal import walk
 from warpsmith.runtime.arrays import NUMPY_DTYPES

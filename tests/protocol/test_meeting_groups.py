@@ -5,7 +5,7 @@ from functools import cache
 from unittest.mock import patch
 
 from tests.protocol.edits import edited, instead, refused
-from tests.schedulers.test_inner_outer import Case, rms_norm_backward
+from tests.support.norms_backward import Case, rms_norm_backward
 from warpsmith import fuse
 from warpsmith.ir import integers
 from warpsmith.ir.domains import ParallelType

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warpsmith
-from tests.schedulers.test_inner_outer import layer_norm_backward, rms_norm_backward
+from tests.support.norms_backward import layer_norm_backward, rms_norm_backward
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.schedulers.rows.turns import AHEAD_US
 from warpsmith.targets.hopper import H200

@@ -1,100 +1,25 @@
 """Rows in registers beside sums of columns: norms backward, from the user's words to results."""
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.norms_backward import (
+    PROGRAMS,
+    Case,
+    apart,
+    explained,
+    layer_norm_backward,
+    on_simulator,
+    residual_backward,
+    rms_norm_backward,
+    shifted,
+)
 from warpsmith import knobs, ops
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.evaluate import evaluate
-from warpsmith.runtime import arrays
-from warpsmith.schedulers.rows import turns
 from warpsmith.schedulers.rows.columns import refusal
-from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.rows.strategy import MOST_ADDED
-
-FLOAT = DataType.Float
-EPSILON = 1e-5
-
-
-def rms_norm_backward(x: Any, dy: Any, weight: Any, scale: Any) -> Any:
-    """dx and dW from saved statistics."""
-    wide, given = x.to(FLOAT), dy.to(FLOAT)
-    normal, weighted = wide * scale, given * weight
-    along = ops.mean(weighted * normal, [-1], keepdim=True)
-    rows = list(range(x.ndim - 1))
-    return ((weighted - normal * along) * scale).to(x.dtype), ops.sum(given * normal, rows)
-
-
-def layer_norm_backward(x: Any, dy: Any, weight: Any, mean: Any, scale: Any) -> Any:
-    """dx, dW and dB from saved statistics."""
-    wide, given = x.to(FLOAT), dy.to(FLOAT)
-    normal, weighted = (wide - mean) * scale, given * weight
-    first = ops.mean(weighted, [-1], keepdim=True)
-    second = ops.mean(weighted * normal, [-1], keepdim=True)
-    dx = ((weighted - first - normal * second) * scale).to(x.dtype)
-    rows = list(range(x.ndim - 1))
-    return dx, ops.sum(given * normal, rows).to(x.dtype), ops.sum(given, rows).to(x.dtype)
-
-
-def residual_backward(x: Any, dy: Any, weight: Any, residual: Any) -> Any:
-    """RMSNorm with a gradient that is added to dx, and statistics that are computed again."""
-    wide, given = x.to(FLOAT), dy.to(FLOAT)
-    scale = ops.rsqrt(ops.add(ops.mean(wide * wide, [-1], keepdim=True), EPSILON))
-    normal, weighted = wide * scale, given * weight
-    along = ops.mean(weighted * normal, [-1], keepdim=True)
-    dx = (weighted - normal * along) * scale + residual
-    return dx.to(x.dtype), ops.sum(given * normal, [0])
-
-
-class Case:
-    """Arrays of one norm backward, and what float64 makes of them."""
-
-    def __init__(self, shape: tuple[int, ...], dtype: str, seed: int = 0) -> None:
-        kind = arrays.NUMPY_DTYPES["bfloat16"] if dtype == "bfloat16" else np.dtype(dtype)
-        rng = np.random.default_rng(seed)
-        self.x, self.dy, self.residual = (rng.standard_normal(shape).astype(kind) for _ in range(3))
-        self.weight = rng.standard_normal(shape[-1:]).astype(kind)
-        wide = self.x.astype(np.float64)
-        self.rms = (1 / np.sqrt((wide**2).mean(-1, keepdims=True) + EPSILON)).astype(np.float32)
-        self.mean = wide.mean(-1, keepdims=True).astype(np.float32)
-        self.scale = (1 / np.sqrt(wide.var(-1, keepdims=True) + EPSILON)).astype(np.float32)
-        self.relative = 2.0**-7 if dtype == "bfloat16" else 2e-5
-
-    def inputs(self, program: object) -> tuple[Any, ...]:
-        if program is layer_norm_backward:
-            return self.x, self.dy, self.weight, self.mean, self.scale
-        last = self.rms if program is rms_norm_backward else self.residual
-        return self.x, self.dy, self.weight, last
-
-    def expected(self, program: object) -> list[np.ndarray]:
-        x, dy, weight = (t.astype(np.float64) for t in (self.x, self.dy, self.weight))
-        layer = program is layer_norm_backward
-        mean, scale = (self.mean, self.scale) if layer else (0.0, self.rms)
-        normal, weighted = (x - mean) * np.asarray(scale, np.float64), dy * weight
-        second = (weighted * normal).mean(-1, keepdims=True)
-        first = weighted.mean(-1, keepdims=True) if layer else 0.0
-        dx = (weighted - first - normal * second) * scale
-        if program is residual_backward:
-            dx = dx + self.residual.astype(np.float64)
-        rows = tuple(range(x.ndim - 1))
-        found = [dx, (dy * normal).sum(rows)]
-        return [*found, dy.sum(rows)] if layer else found
-
-
-PROGRAMS = (rms_norm_backward, layer_norm_backward, residual_backward)
-
-
-def on_simulator(program: Any, inputs: tuple[Any, ...], rings: Any = "auto") -> list[np.ndarray]:
-    with knobs.scope(device="sim", rings=rings):
-        return [np.asarray(r) for r in warpsmith.fuse(program)(*inputs)]
-
-
-def explained(program: Any, inputs: tuple[Any, ...]) -> str:
-    return str(warpsmith.fuse(program).lower(*inputs).compile().explain())
 
 
 @pytest.mark.few(4)
@@ -317,21 +242,6 @@ def test_nothing_spills(program: Any, dtype: str, columns: int) -> None:
     assert compiled.n_spills == 0
 
 
-def shifted(array: np.ndarray, by: int = 1) -> np.ndarray:
-    """The same values so many elements behind an address that vectors can be loaded from."""
-    room = np.empty(array.size + by, array.dtype)[by:].reshape(array.shape)
-    room[...] = array
-    return room
-
-
-def apart(array: np.ndarray, padding: int) -> np.ndarray:
-    """The same values with so many elements between two rows."""
-    rows, columns = array.shape
-    room = np.zeros((rows, columns + padding), array.dtype)[:, :columns]
-    room[...] = array
-    return room
-
-
 @pytest.mark.parametrize(
     "laid",
     [shifted, lambda a: apart(a, 8), lambda a: apart(a, 3), np.asfortranarray],
@@ -363,80 +273,3 @@ def test_other_reductions_of_columns_than_sums() -> None:
     assert "scheduler   inner_outer" in explained(scaled, (x,))
     np.testing.assert_array_equal(largest, x.max(0))
     np.testing.assert_allclose(rows, x / (x.astype(np.float64) ** 2).sum(1, keepdims=True), 1e-5)
-
-
-@pytest.mark.usefixtures("uncompiled")
-def test_a_new_row_count_changes_the_blocks_alone_unless_there_are_few_or_many_bytes() -> None:
-    def line(rows: int, word: str) -> str:
-        kind = arrays.NUMPY_DTYPES["bfloat16"]
-        x, dy, weight = (np.zeros(shape, kind) for shape in ((rows, 2048), (rows, 2048), (2048,)))
-        text = explained(rms_norm_backward, (x, dy, weight, np.zeros((rows, 1), np.float32)))
-        return next(part for part in text.splitlines() if part.startswith(f"  {word}"))
-
-    assert line(3, "parameters") == line(500, "parameters")
-    assert line(3500, "parameters") == line(5000, "parameters")
-    assert line(40000, "parameters") == line(60000, "parameters")
-    assert "evict_last=False" in line(5000, "parameters")
-    assert "evict_last=True" in line(60000, "parameters")
-    assert "grid (3, 1, 1)" in line(3, "launch")
-    assert "grid (125, 1, 1)" in line(500, "launch")
-
-
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.few(1)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_thread_adds_no_more_rows_than_its_sum_bears(dtype: str) -> None:
-    """Blocks that are more than run at once, by a whole number of times."""
-    kind = arrays.NUMPY_DTYPES["bfloat16"] if dtype == "bfloat16" else np.dtype(dtype)
-
-    def launch(rows: int) -> tuple[int, int]:
-        """Blocks, and rows side by side in each."""
-        x, stat = np.empty((rows, 1024), kind), np.empty((rows, 1), np.float32)
-        words = explained(layer_norm_backward, (x, x, x[0], stat, stat)).split("kernel 1")[0]
-        found = [re.search(word, words) for word in (r"grid \((\d+),", r"block_y=(\d+)")]
-        return tuple(int(match[1]) for match in found if match)
-
-    few, _ = launch(132 * 192)  # as many turns of all blocks that run at once, whatever these are
-    many, side = launch(4_000_000)
-    assert many > few
-    assert many % few == 0
-    assert 4_000_000 / (many * side) <= MOST_ADDED < 4_000_000 / (many - few) / side
-
-
-def test_sums_of_so_many_rows_are_as_exact_as_pairwise_ones() -> None:
-    """As blocks add them, one row after the other, and sixteen threads their sums; 264 blocks gave
-    1.2e-6, and torch's own sums are off by 5.4e-7.
-    """
-    rows, columns = 1_000_000, 32
-    x = np.random.default_rng(9).standard_normal((rows, columns)).astype(np.float32)
-    exact = x.sum(0, np.float64)
-    blocks = -(-rows // MOST_ADDED)
-    parts = np.zeros((blocks, columns), np.float32)
-    for first in range(0, rows, blocks):
-        some = x[first : first + blocks]
-        parts[: len(some)] += some
-    total = sum(parts[thread::16].sum(0) for thread in range(16))
-    error = np.linalg.norm(total - exact) / np.linalg.norm(exact)
-    assert error < 7e-7
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("columns", [6096, 4696])
-def test_several_rows_of_two_sums_do_not_spill(
-    monkeypatch: pytest.MonkeyPatch, columns: int
-) -> None:
-    """The shape that has least room of them: two rows side by side had spilled 224 bytes."""
-    every = turns.candidates
-
-    def missing(params: RowParams) -> float:
-        threads = params.block_x * params.block_y * params.blocks_per_sm
-        kept = params.unroll * params.vector * (4 * params.rows_per_thread + 10) / 4
-        return kept + 2 * params.vector - min(255, 65536 // threads)
-
-    def candidates(*given: Any) -> list[RowParams]:
-        return [max((p for p in every(*given) if p.at_once > 1), key=missing)]
-
-    monkeypatch.setattr(turns, "candidates", candidates)
-    inputs = Case((8, columns), "bfloat16").inputs(layer_norm_backward)
-    made = warpsmith.fuse(layer_norm_backward, warp_specialize=False).lower(*inputs).compile()
-    assert made.kernels[0].n_spills == 0

@@ -11,8 +11,8 @@ from bench import norms
 from bench.batch_norm import batch_norm
 from bench.images import Images
 from bench.row_shapes import plan
-from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
 from tests.schedulers.test_specialized_norms import check, layer_norm, softmax
+from tests.support.norms_backward import Case, layer_norm_backward, rms_norm_backward
 from warpsmith import knobs
 from warpsmith.runtime import arrays
 from warpsmith.schedulers import caching

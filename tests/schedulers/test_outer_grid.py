@@ -8,7 +8,6 @@ import pytest
 
 from bench.batch_norm import batch_norm_bwd
 from bench.images import Images
-from bench.instance_norm import instance_norm_bwd
 from bench.row_shapes import plan
 from tests.schedulers.test_inner_persistent import inputs_of, layer_norm_backward, softmax_backward
 from tests.schedulers.test_outer_persistent import of_columns
@@ -330,23 +329,6 @@ def test_rounds_of_blocks_that_meet_nobody_take_their_bytes() -> None:
     grid = grid_of(work, alone, H200)
     assert (grid.splits, grid.rounds) == (1, 5)
     assert time_us(work, alone, H200) == pytest.approx(42.8, rel=0.15)
-
-
-@pytest.mark.usefixtures("uncompiled")
-@pytest.mark.parametrize(
-    ("size", "scheduler"),
-    [((29, 704, 41), "outer_grid"), ((182, 896, 8), "outer_persistent")],
-    ids=str,
-)
-def test_a_grid_has_what_a_block_for_itself_has_a_multiprocessor_for(
-    size: tuple[int, int, int], scheduler: str
-) -> None:
-    """The first took 91.6 µs by blocks of 512 threads, of which one fits; 75.7 by a grid."""
-    call = plan(instance_norm_bwd(Images(*size, inner=True), "bfloat16"))
-    chosen = call.segments[call.launches[0].segment].candidate
-    assert chosen is not None
-    assert chosen.scheduler == scheduler
-    assert len(call.launches) == 2
 
 
 def test_reductions_of_what_was_reduced_are_refused() -> None:

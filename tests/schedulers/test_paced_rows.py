@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import warpsmith
-from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
+from tests.support.norms_backward import Case, layer_norm_backward, rms_norm_backward
 from warpsmith import knobs
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.rows import strategy

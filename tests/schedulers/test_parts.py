@@ -28,7 +28,6 @@ from warpsmith.schedulers.parts import heuristic, shapes
 from warpsmith.schedulers.parts.levels import refusal
 from warpsmith.schedulers.parts.shapes import PartsParams
 from warpsmith.schedulers.problem import Problem as Call
-from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.targets.hopper import H200
 from warpsmith.testing import relative_error
 
@@ -112,26 +111,6 @@ def test_vectors_go_across_the_ends_of_odd_planes(
     assert params.across
     assert params.vector * {"bfloat16": 2, "float": 4}[dtype] == 16
     assert params.block_x >= 8, "threads side by side read whole lines"
-    check_right(problem)
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize(
-    ("make", "size", "dtype"),
-    [
-        (instance_norm_bwd, (3, 32, 7), "bfloat16"),
-        (instance_norm, (3, 64, 7), "bfloat16"),
-        (instance_norm_bwd, (2, 32, 9), "float"),
-        (group_norm_bwd, (2, 64, 7), "bfloat16"),
-    ],
-)
-def test_vectors_go_across_the_ends_of_short_planes(
-    make: Make, size: tuple[int, int, int], dtype: str
-) -> None:
-    problem = make(Images(*size, False), dtype)
-    params = plan(problem).launches[0].params
-    assert isinstance(params, PartsParams | RowParams)
-    assert params.across
     check_right(problem)
 
 

@@ -64,13 +64,15 @@ def operands(p: Program, count: int = 2) -> list[TensorView]:
     return [p.input(BFLOAT, MATRIX) for _ in range(count)]
 
 
+def of_two() -> tuple[Program, TensorView, TensorView]:
+    p = Program()
+    a, b = operands(p)
+    return p, a, b
+
+
 def kinds(parts: Iterable[Segment]) -> list[str]:
     """Which scheduler takes each segment."""
     return [next(name for name, reason in part.refusals if not reason) for part in parts]
-
-
-def computed(fusion: Fusion, known: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return reference(fusion, known, {})
 
 
 def arrays(fusion: Fusion) -> dict[str, np.ndarray]:
@@ -81,10 +83,10 @@ def arrays(fusion: Fusion) -> dict[str, np.ndarray]:
 def check(fusion: Fusion) -> list[str]:
     """Segments, run one after the other, give what the whole does; which scheduler takes each."""
     known = arrays(fusion)
-    wanted = computed(fusion, known)
+    wanted = reference(fusion, known, {})
     parts = cut(fusion, target=H200)
     for part in parts:
-        known.update(computed(part.fusion, {name: known[name] for name in part.inputs}))
+        known.update(reference(part.fusion, {name: known[name] for name in part.inputs}, {}))
     for output in fusion.outputs:
         np.testing.assert_allclose(known[output.value.name], wanted[output.value.name], rtol=1e-12)
     made = [op for part in parts for op in part.fusion.operations if isinstance(op, Matmul)]
@@ -93,8 +95,7 @@ def check(fusion: Fusion) -> list[str]:
 
 
 def test_a_product_and_its_cast_are_one_segment() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     p.output(p.cast(p.matmul(a, b), BFLOAT))
     assert check(p.fusion) == ["matmul"]
 
@@ -108,8 +109,7 @@ def test_so_is_a_pointwise_epilogue_that_reads_other_inputs() -> None:
 
 
 def test_operands_that_are_computed_go_through_memory() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     hidden = p.cast(p.op("exp", a), BFLOAT)
     p.output(p.cast(p.matmul(hidden, b), BFLOAT))
     assert check(p.fusion) == ["pointwise", "matmul"]
@@ -117,8 +117,7 @@ def test_operands_that_are_computed_go_through_memory() -> None:
 
 
 def test_computed_operands_are_written_row_major_where_tensor_cores_take_that() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     left, right = (p.cast(p.op("exp", tensor), BFLOAT) for tensor in (a, b))
     p.output(p.cast(p.matmul(left, right), BFLOAT))
     assert check(p.fusion) == ["pointwise", "pointwise", "matmul"]
@@ -128,8 +127,7 @@ def test_computed_operands_are_written_row_major_where_tensor_cores_take_that() 
 
 def test_others_are_written_with_the_summed_dimension_fastest() -> None:
     """Tensor cores read 8-bit values along k alone."""
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     left, right = (p.cast(p.op("exp", tensor), DataType.Float8_e4m3fn) for tensor in (a, b))
     p.output(p.cast(p.matmul(left, right), BFLOAT))
     product = cut(p.fusion, target=H200)[-1].fusion.operations[0]
@@ -137,8 +135,7 @@ def test_others_are_written_with_the_summed_dimension_fastest() -> None:
 
 
 def test_an_operand_that_is_a_result_too_lies_as_results_do() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     right = p.cast(p.op("exp", b), BFLOAT)
     p.output(p.cast(p.matmul(a, right), BFLOAT), right)
     assert check(p.fusion) == ["pointwise", "matmul"]
@@ -166,8 +163,7 @@ def test_sums_of_products_are_computed_with_the_second() -> None:
 
 
 def test_a_reduction_of_a_product_reads_it_from_memory() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     p.output(p.reduce("sum", p.op("exp", p.matmul(a, b)), [1]))
     assert check(p.fusion) == ["matmul", "reduction"]
 
@@ -181,8 +177,7 @@ def test_a_product_of_what_was_reduced() -> None:
 
 
 def test_two_results_of_a_product_compute_it_once() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     product = p.matmul(a, b)
     p.output(p.cast(product, BFLOAT), p.op("exp", product))
     assert check(p.fusion) == ["matmul", "pointwise"]
@@ -209,8 +204,7 @@ def test_a_product_with_several_results_takes_the_scheduler_that_has_them(
 
 
 def test_what_is_widened_after_a_product_reads_it_from_memory() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     product = p.matmul(a, b)
     wide = p.expand(p.broadcast(product, [True, False, False]), 0, a.shape_axes[0].extent)
     p.output(wide)
@@ -218,15 +212,13 @@ def test_what_is_widened_after_a_product_reads_it_from_memory() -> None:
 
 
 def test_a_permuted_result_that_no_epilogue_takes_goes_through_memory() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     p.output(p.permute(p.matmul(a, b), [1, 0]))
     assert check(p.fusion) == ["matmul", "pointwise"]
 
 
 def test_what_no_scheduler_takes_is_named() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     product = p.matmul(a, b)
     p.output(product)
     with pytest.MonkeyPatch.context() as patch:
@@ -236,8 +228,7 @@ def test_what_no_scheduler_takes_is_named() -> None:
 
 
 def test_the_other_schedulers_refuse_products() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     p.output(p.matmul(a, b))
     said = dict(refusals(p.fusion, H200))
     assert said["pointwise"] == said["reduction"] == "it has a matrix product"
@@ -250,15 +241,14 @@ def rewritten(p: Program) -> Matmul:
     """The product after `rewrite`, which keeps what the program computes."""
     known = arrays(p.fusion)
     name = p.fusion.outputs[0].value.name
-    wanted = computed(p.fusion, known)[name]
+    wanted = reference(p.fusion, known, {})[name]
     rewrite(p.fusion)
-    np.testing.assert_array_equal(computed(p.fusion, known)[name], wanted)
+    np.testing.assert_array_equal(reference(p.fusion, known, {})[name], wanted)
     return next(op for op in p.fusion.operations if isinstance(op, Matmul))
 
 
 def test_permuted_operands_are_read_as_they_lie() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     p.output(p.matmul(p.permute(a, [1, 0]), p.permute(p.permute(b, [1, 0]), [1, 0])))
     product = rewritten(p)
     assert (product.a is a, product.b is b) == (True, True)
@@ -291,8 +281,7 @@ def test_a_tensor_times_its_transpose_reads_a_copy() -> None:
 
 
 def test_a_cast_after_a_permutation_comes_before_it() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     wide = p.op("exp", b)
     known = p.cast(wide, BFLOAT)
     p.output(p.cast(p.matmul(a, p.cast(p.permute(wide, [1, 0]), BFLOAT)), BFLOAT))
@@ -309,8 +298,7 @@ def test_a_cast_after_a_permutation_comes_before_it() -> None:
 
 
 def test_a_product_that_reads_nothing_permuted_stays() -> None:
-    p = Program()
-    a, b = operands(p)
+    p, a, b = of_two()
     before = p.matmul(a, b).definition
     p.output(before.output)
     rewrite(p.fusion)

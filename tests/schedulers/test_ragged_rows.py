@@ -10,7 +10,7 @@ import pytest
 import warpsmith
 from bench.norm_backward import layer_norm_bwd
 from bench.row_shapes import plan
-from tests.schedulers.test_inner_outer import (
+from tests.support.norms_backward import (
     FLOAT,
     PROGRAMS,
     Case,

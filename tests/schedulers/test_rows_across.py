@@ -9,7 +9,7 @@ import pytest
 
 import warpsmith
 from tests.schedulers import test_specialized_norms as forward
-from tests.schedulers.test_inner_outer import apart, shifted
+from tests.support.norms_backward import apart, shifted
 from warpsmith import DataType, knobs, ops
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation

@@ -8,7 +8,7 @@ import pytest
 
 import warpsmith
 from tests.schedulers import test_specialized_norms as forward
-from tests.schedulers.test_inner_outer import (
+from tests.support.norms_backward import (
     Case,
     apart,
     layer_norm_backward,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import warpsmith
-from tests.schedulers.test_inner_outer import (
+from tests.support.norms_backward import (
     Case,
     layer_norm_backward,
     on_simulator,

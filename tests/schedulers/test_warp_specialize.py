@@ -7,7 +7,7 @@ import pytest
 
 import warpsmith
 from tests.programs.judge import plan_only
-from tests.schedulers.test_inner_outer import Case, layer_norm_backward, rms_norm_backward
+from tests.support.norms_backward import Case, layer_norm_backward, rms_norm_backward
 from warpsmith import DataType, FusionDefinition, knobs, ops
 from warpsmith.errors import KnobError, SchedulerRefusal
 

@@ -231,12 +231,10 @@ class Work:
         return with_shared_stages(parted, self.loaded_columns(parted), self.moved, limits)
 
     def _made(self, params: MatmulParams, target: Target) -> MatmulParams:
-        """The parameters with what follows from the sizes: which operands leave the L2 first, and
-        whether steps of all blocks divide k, where one is computed, or scales come at once.
-        """
+        """With what follows from sizes: which operands leave the L2 first, and whether steps of all
+        blocks divide k, where an operand is computed, or scales come at once."""
         step = params.tile[2] * (params.scaled or params.splits)
-        asked = self.prologue is not None or self.scales
-        whole = asked and self.k and self.k % step == 0
+        whole = (self.prologue is not None or self.scales) and self.k and self.k % step == 0
         sizes, once = (self.m, self.n, self.k), (False, False)
         if self.groups is None:
             once = read_once(params, sizes, self.turned[1], self.element, self.batches, target)
