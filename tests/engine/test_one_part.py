@@ -6,7 +6,7 @@ import pytest
 import warpsmith
 from tests.support import binaries
 from tests.support.stand_in import StandIn, taken_by_c
-from warpsmith import ops
+from warpsmith import FusionDefinition, ops
 from warpsmith.ir.dtypes import DataType
 
 
@@ -33,6 +33,17 @@ def test_results_are_the_parts(rows: int, kind: str, kernels: int) -> None:
     assert ("or to add up" in made.explain()) == (kernels == 1)
     admits = "griddepcontrol.launch_dependents" in made.kernels[0].asm["ptx"]
     assert admits == (kernels == 2), "the last kernel of a call lets no other start"
+
+
+def test_a_part_of_two_results_is_neither() -> None:
+    """The last of them was in its place, and nobody wrote the other one."""
+    with FusionDefinition() as fd:
+        rows = fd.ops.sum(fd.define_tensor([-1, -1], True, DataType.Float), [1])
+        for result in (fd.ops.prod(rows, [0]), fd.ops.sum(rows, [0])):
+            fd.add_output(result)
+    x = arrays(1)[0]
+    for found in fd.execute([x]):
+        np.testing.assert_allclose(found, x.sum(dtype=np.float64), rtol=1e-5)
 
 
 def test_one_program_has_both(gpu: StandIn) -> None:

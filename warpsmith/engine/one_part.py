@@ -66,7 +66,9 @@ def launched_for(
 
 
 def _pairs(planned: PlannedSegment, values: Mapping[str, int]) -> dict[str, str] | None:
-    """Results of a kernel by the one part of each; None where it does more than add up."""
+    """Results of a kernel by the one part of each; None where it does more than add up, or where
+    several results have the same part, which can be in the place of one alone.
+    """
     found: dict[str, str] = {}
     for operation in planned.segment.fusion.operations:
         if not isinstance(operation, Reduction) or operation.carry.name not in _OF_ONE:
@@ -75,7 +77,7 @@ def _pairs(planned: PlannedSegment, values: Mapping[str, int]) -> dict[str, str]
         added = (axis.extent for axis in result.root if axis.is_reduction)
         if not isinstance(source, TensorView) or source.dtype is not result.dtype:
             return None
-        if any(evaluate(each, values) != 1 for each in added):
+        if source.name in found or any(evaluate(each, values) != 1 for each in added):
             return None
         found[source.name] = result.name
     return found
