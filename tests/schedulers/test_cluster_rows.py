@@ -105,8 +105,11 @@ QUICK = ((BF16, 65537), (BF16, 1048576), (FLOAT, 131072))
 def test_hardly_anything_spills(
     build: Build, dtype: DataType, columns: int, tmp_path: Path
 ) -> None:
-    """Ten floats of a norm of floats, one time each, are 40 bytes; all others spill less."""
-    assert compiled(build, dtype, columns, tmp_path).n_spills <= 40
+    """Ten floats of a norm of floats, one time each, are 40 bytes; all others spill less, but for a
+    norm of rows of floats that begin anywhere, since lanes are compared by one difference: 104.
+    """
+    anywhere = build is layer_norm and dtype is FLOAT and columns % 4 != 0
+    assert compiled(build, dtype, columns, tmp_path).n_spills <= (104 if anywhere else 40)
 
 
 # --- weights that wait in shared memory -----------------------------------------------------------

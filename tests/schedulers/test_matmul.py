@@ -176,7 +176,7 @@ def test_blocks_load_operands_along_m_and_n_for_each_other(
 ) -> None:
     """Pieces of 64 rows or columns, of which each block brings its share to all of them."""
     tile = (128, 128, 64)
-    with_params(monkeypatch, tile=tile, stages=2, blocks=4, group=1, cluster=cluster)
+    with_params(monkeypatch, tile=tile, chunk=64, stages=2, blocks=4, group=1, cluster=cluster)
     fd = right_of_halves(operands(304, 264, 136, seed=8, dtype=DataType.Half), turned)
     assert fd.explain().count("by multicast to 2 blocks") == sum(b > 1 for b in cluster)
 
