@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.spellings import C_TYPES
 from warpsmith.codegen.prelude import PIECES, prelude_text
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
@@ -9,14 +10,6 @@ from warpsmith.ops.table import TABLE, PointwiseOp
 from warpsmith.ops.table.op import wrap
 from warpsmith.runtime.nvrtc import compile_source
 from warpsmith.runtime.source import Source
-
-C_TYPES = {
-    DataType.Double: "double",
-    DataType.Float: "float",
-    DataType.Int: "long long",
-    DataType.Int32: "int",
-    DataType.Bool: "bool",
-}
 
 
 def test_each_argument_stands_once_in_a_spelling() -> None:
