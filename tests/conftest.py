@@ -102,11 +102,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> object:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Fails a test that is not marked slow and takes more processor time than there is for it."""
+    """Fails a test of `make test` that takes more processor time than there is for it."""
     begin = time.process_time()
     result = yield
     spent = time.process_time() - begin
-    if spent > MOST_CPU_S and item.get_closest_marker("slow") is None:
+    left_out = item.path.parent.name == "gpu" or item.get_closest_marker("slow") is not None
+    if spent > MOST_CPU_S and not left_out:
         pytest.fail(
             f"{spent:.0f} s of processor time; a test of `make test` has {MOST_CPU_S:.0f}: make it "
             "smaller, or mark it slow, so that `make test-all` runs it",

@@ -2,6 +2,7 @@
 
 import itertools
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,18 +43,22 @@ def test_the_same_cases_are_chosen_in_any_order() -> None:
     assert first == {case.name for case in conftest.spread(made[::-1], 5)}
 
 
-@pytest.mark.parametrize(("spent", "marked"), [(1.0, False), (1000.0, True), (1000.0, False)])
-def test_a_test_that_takes_long_fails_unless_it_is_slow(
-    monkeypatch: pytest.MonkeyPatch, spent: float, marked: bool
+@pytest.mark.parametrize(
+    ("spent", "marked", "folder"),
+    [(1.0, False, "lower"), (1e3, True, "lower"), (1e3, False, "gpu"), (1e3, False, "lower")],
+)
+def test_a_test_that_takes_long_fails_unless_make_test_leaves_it_out(
+    monkeypatch: pytest.MonkeyPatch, spent: float, marked: bool, folder: str
 ) -> None:
     clock = iter([0.0, spent])
-    item: Any = SimpleNamespace(get_closest_marker=lambda name: marked or None)
+    path = Path("tests", folder, "test_x.py")
+    item: Any = SimpleNamespace(get_closest_marker=lambda name: marked or None, path=path)
     with monkeypatch.context() as patch:
         patch.setattr(time, "process_time", lambda: next(clock))
         call = conftest.pytest_runtest_call(item)
         next(call)
         with pytest.raises(
-            pytest.fail.Exception if spent > 1 and not marked else StopIteration
+            StopIteration if spent == 1 or marked or folder == "gpu" else pytest.fail.Exception
         ) as e:
             call.send("done")
     if isinstance(e.value, StopIteration):
