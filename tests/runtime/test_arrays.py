@@ -158,3 +158,10 @@ def test_adopt_refuses_what_dlpack_cannot_give() -> None:
 def test_bfloat16_values_survive() -> None:
     values = np.array([1.5, -2.0, 3.140625], ml_dtypes.bfloat16)
     assert from_numpy(values, torch.zeros(1)).tolist() == [1.5, -2.0, 3.140625]
+
+
+def test_memory_of_a_tensor_can_be_let_go_of_later() -> None:
+    """As by FSDP, which frees what it gathered behind each layer."""
+    tensor = torch.arange(6.0).view(torch.bfloat16)
+    assert to_numpy(tensor).size == tensor.numel()
+    tensor.untyped_storage().resize_(0)

@@ -104,7 +104,7 @@ def to_numpy(array: Any) -> np.ndarray:
         import torch
 
         host = host.view(getattr(torch, _CARRIERS[dtype].name))
-    converted: np.ndarray = host.numpy()
+    converted = np.from_dlpack(host)  # behind `host.numpy()` PyTorch resizes that memory no more
     return converted.view(NUMPY_DTYPES[dtype])
 
 
