@@ -27,6 +27,8 @@ def exact(args: Sequence[Any]) -> tuple[object, ...]:
         if kind in NUMBERS:
             parts.append(kind)
         elif hasattr(value, "data_ptr"):  # PyTorch
+            if arrays.consists_of_others(value):
+                raise Unusual
             aligned = value.data_ptr() & 15
             parts.append((value.dtype, value.shape, value.stride(), value.get_device(), aligned))
         elif kind is np.ndarray:

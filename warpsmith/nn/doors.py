@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch._functorch.utils import unwrap_dead_wrappers
 
 from warpsmith import knobs
 from warpsmith.nn.gradients import recorder, scoped
-from warpsmith.nn.modes import is_traced
+from warpsmith.nn.modes import is_spread, is_traced
 from warpsmith.nn.refusals import refuse_second_gradient
 from warpsmith.values import dataclass
 
@@ -37,6 +37,8 @@ class Program:
         kept: names and types of these, where they are others.
         gradient_types: of the differentiated tensors, by the form; those of what was kept in their
             places, by default.
+        free: dimensions of the first tensor along which its slices, and those of the tensors
+            `alike`, have results of their own; by default none (`sharded.on_parts`).
     """
 
     name: str
@@ -51,6 +53,8 @@ class Program:
     keeps: Callable[[Tensors, Tensors], Tensors] = lambda given, results: (*given, *results[1:])
     kept: str = ""
     gradient_types: Callable[[Any], Sequence[torch.dtype | None]] | None = None
+    free: Callable[[Tensors, Any], Collection[int]] = lambda given, form: ()
+    alike: Collection[int] = (0,)
 
     @property
     def schema(self) -> str:
@@ -78,12 +82,20 @@ class Door:
         """The function's result."""
         first, *others = given
         if is_traced(who, first, *(*others, None, None, None)[:3]):
+            if is_spread(*given):
+                return self._on_parts(who, given, form)
             return _results_of(self.operator(*given, *form))[0]
         if torch.is_grad_enabled():
             for place in self.program.differentiated:
                 if given[place] is not None and given[place].requires_grad:
                     return _recorded(self, form, *given)
         return self.program.run(given, form)[0]
+
+    def _on_parts(self, who: str, given: Tensors, form: Any) -> Any:
+        from warpsmith.nn.sharded import on_parts
+
+        free = self.program.free(given, form)
+        return on_parts(who, lambda *parts: self(who, parts, form), given, free, self.program.alike)
 
 
 class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed

@@ -16,8 +16,13 @@ from torch import Tensor
 from warpsmith.nn import calls, eager, operators
 from warpsmith.nn.heads import embedding, geglu, rms_norm_rotary, rotary, swiglu
 from warpsmith.nn.losses import cross_entropy, cross_entropy_with_gradient
-from warpsmith.nn.modes import autocast, is_traced
-from warpsmith.nn.refusals import check_dropout, row_dimensions, softmax_dimension
+from warpsmith.nn.modes import autocast, is_spread, is_traced
+from warpsmith.nn.refusals import (
+    check_dropout,
+    refuse_dropout_of_parts,
+    row_dimensions,
+    softmax_dimension,
+)
 from warpsmith.nn.softmaxes import SOFTMAX, SoftmaxCall
 
 __all__ = [
@@ -161,6 +166,8 @@ def _norm(
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
         eps = torch.finfo(torch.float64 if exact else torch.float32).eps
     if is_traced(who, x, residual, weight, bias):
+        if is_spread(x, residual, weight, bias):
+            return _spread_norm(who, (x, residual, weight, bias), shape, eps, centered, seed)
         dims = row_dimensions(who, x, shape, residual, weight, bias)
         found = operators.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped)
         return found[0], found[1]
@@ -176,6 +183,30 @@ def _norm(
     how = who, shape, eps, centered, out, dropped, False
     direct = eager.norm(x, residual, weight, bias, seed, how)
     return direct[0], None if residual is None else direct[1]
+
+
+def _spread_norm(
+    who: str,
+    given: tuple[Tensor, Tensor | None, Tensor | None, Tensor | None],
+    shape: Sequence[int],
+    eps: float,
+    centered: bool,
+    seed: Tensor | None,
+) -> tuple[Any, Any]:
+    """`_norm` of tensors on several devices, each of which has some rows of x."""
+    from warpsmith.nn.sharded import on_parts
+
+    if seed is not None:
+        refuse_dropout_of_parts(who)
+    dims = row_dimensions(who, given[0], shape, *given[1:])
+    rows = range(given[0].ndim - dims)
+
+    def norm(*parts: Any) -> tuple[Any, Any]:
+        x, residual, weight, bias = parts
+        return _norm(who, x, residual, weight, bias, shape, eps, centered)
+
+    found: tuple[Any, Any] = on_parts(who, norm, given, rows, (0, 1))
+    return found
 
 
 def _seed(who: str, x: Tensor, p: float, training: bool, seed: Tensor | None) -> Tensor | None:

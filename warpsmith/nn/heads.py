@@ -133,6 +133,15 @@ def _embedding_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
     return None, summed(dy, given[0], *form)
 
 
+def _turned_alike(x: Tensor, cos: Tensor, sin: Tensor) -> list[int]:
+    """Dimensions of x along which all is turned by the same angles."""
+    return [
+        dim
+        for dim in range(x.ndim - 1)
+        if all(t.ndim < x.ndim - dim or t.shape[dim - x.ndim] == 1 for t in (cos, sin))
+    ]
+
+
 _TURN = "bool interleaved, bool half, str wide, str out, str weight_type, float eps"
 
 _GATED = door(
@@ -145,6 +154,8 @@ _GATED = door(
         shapes=_like,
         gradients=_gated_gradients,
         differentiated=(0, 1),
+        free=lambda given, form: range(given[0].ndim),
+        alike=(0, 1),
     )
 )
 _ROTARY = door(
@@ -157,6 +168,7 @@ _ROTARY = door(
         shapes=_like,
         gradients=_rotary_gradients,
         differentiated=(0,),
+        free=lambda given, form: _turned_alike(*given),
     )
 )
 _NORM_ROTARY = door(
@@ -170,6 +182,7 @@ _NORM_ROTARY = door(
         results=2,
         gradients=_norm_rotary_gradients,
         differentiated=(0, 1),
+        free=lambda given, form: _turned_alike(given[0], given[2], given[3]),
     )
 )
 _EMBEDDING = door(
@@ -182,5 +195,6 @@ _EMBEDDING = door(
         shapes=_embedded_shape,
         gradients=_embedding_gradients,
         differentiated=(1,),
+        free=lambda given, form: range(given[0].ndim),
     )
 )

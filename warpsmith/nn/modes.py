@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -52,3 +54,9 @@ def is_traced(
         and (residual is None or type(residual) in _PLAIN)
         and _modes_on_stack() == 0
     )
+
+
+def is_spread(*tensors: Tensor | None) -> bool:
+    """Whether one of these is spread over several devices (`sharded.py`)."""
+    distributed = sys.modules.get("torch.distributed.tensor")  # or there is none
+    return distributed is not None and any(isinstance(t, distributed.DTensor) for t in tensors)

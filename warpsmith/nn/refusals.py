@@ -207,6 +207,15 @@ def check_dropout(who: str, x: torch.Tensor, p: float, seed: torch.Tensor | None
         )
 
 
+def refuse_dropout_of_parts(who: str) -> NoReturn:
+    """The input is spread over several devices, all of which would drop alike."""
+    raise ArgumentError(
+        f"{who} got a DTensor: what one device drops of its part, the others would drop of theirs",
+        code="WS0366",
+        remedy="use torch.nn.functional.dropout, and the norm without dropout behind it",
+    )
+
+
 def refuse_tangents(who: str, *tensors: torch.Tensor | None) -> None:
     """Refuse tensors of forward-mode differentiation, whose tangents would be lost."""
     for tensor in tensors:

@@ -51,5 +51,6 @@ SOFTMAX = door(
         keeps=lambda given, results: results,
         kept="Tensor y",
         gradient_types=lambda form: (form.source,),
+        free=lambda given, form: {*range(given[0].ndim)} - {form.dim},
     )
 )

@@ -71,11 +71,15 @@ def describe(array: object) -> ArrayInfo:
 def adopt(array: object) -> Any:
     """An array that `describe` takes: the same one, or a view of it through DLPack.
 
+    A tensor of PyTorch's that other devices still send (`AsyncCollectiveTensor`) is waited for.
     Host memory becomes a NumPy array, device memory a PyTorch tensor. Raises ArgumentError for
     what is no array.
     """
     torch = sys.modules.get("torch")
-    if isinstance(array, np.ndarray) or (torch is not None and isinstance(array, torch.Tensor)):
+    if torch is not None and isinstance(array, torch.Tensor):
+        arriving = consists_of_others(array) and hasattr(array, "trigger_wait")
+        return array.trigger_wait() if arriving else array
+    if isinstance(array, np.ndarray):
         return array
     place = getattr(array, "__dlpack_device__", None)
     if place is None:
@@ -92,6 +96,11 @@ def adopt(array: object) -> Any:
             f"{_type_name(array)} cannot be viewed through DLPack: {refusal}",
             remedy="pass a NumPy array or a PyTorch tensor",
         ) from refusal
+
+
+def consists_of_others(tensor: Any) -> bool:
+    """Whether a tensor of PyTorch's has no memory of its own, as a `DTensor`."""
+    return hasattr(tensor, "__tensor_flatten__")
 
 
 def to_numpy(array: Any) -> np.ndarray:
@@ -161,6 +170,11 @@ def _describe_tensor(tensor: Any) -> ArrayInfo:
     dtype = _names_of_torch_dtypes().get(tensor.dtype)
     if dtype is None:
         raise _unsupported_dtype(tensor.dtype)
+    if consists_of_others(tensor):
+        raise ArgumentError(
+            f"a {type(tensor).__name__} has no memory of its own, but consists of other tensors",
+            remedy="pass these, such as `tensor.to_local()` of a DTensor",
+        )
     if tensor.is_neg():
         raise ArgumentError(
             "the tensor is a view whose elements PyTorch negates on reading",
