@@ -1,7 +1,9 @@
 """`fuse`: what it traces, when it traces again, and what it refuses."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -223,6 +225,34 @@ class _Foreign:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._array.__dlpack_device__()
+
+
+class _OfLibrary(_Foreign):
+    """One whose library can be asked for arrays, as JAX and CuPy."""
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        return self._array
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._array.dtype
+
+    def __array_namespace__(self) -> Any:
+        return SimpleNamespace(asarray=_OfLibrary)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_results_of_another_librarys_arrays_are_of_that_library(dtype: Any) -> None:
+    x = np.arange(6).astype(dtype).reshape(2, 3)
+    twice = warpsmith.fuse(lambda a, b: (a + b, a - b))
+    total, rest = twice(_OfLibrary(x), _OfLibrary(x))
+    assert isinstance(total, _OfLibrary)
+    assert isinstance(rest, _OfLibrary)
+    np.testing.assert_array_equal(np.asarray(total), x + x)
+    assert isinstance(twice(_OfLibrary(x), x)[0], np.ndarray)
+    assert isinstance(
+        twice(_Foreign(x.astype(np.float32)), _Foreign(x.astype(np.float32)))[0], np.ndarray
+    )
 
 
 def test_nothing_is_remembered_of_a_failed_trace() -> None:

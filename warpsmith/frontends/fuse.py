@@ -33,6 +33,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.knobs import Specialize, scope, scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
+from warpsmith.runtime.arrays import is_foreign, returned
 from warpsmith.runtime.kept import PLANS, TRACES
 from warpsmith.runtime.launcher import Shortcut, called
 from warpsmith.runtime.recent import Recent
@@ -86,7 +87,8 @@ class _Default:
 class Fused:
     """A function that runs as a fusion. Results carry no gradients.
 
-    Arguments are tensors (PyTorch's, NumPy's, or any with DLPack), numbers, which may differ from
+    Arguments are tensors (PyTorch's, NumPy's, or any with DLPack, such as JAX's and CuPy's, whose
+    results are theirs, too), numbers, which may differ from
     call to call, and static values such as None, strings and tuples, which are traced for anew. So
     is a number that a call leaves to its default: the function gets it as it is.
 
@@ -152,11 +154,17 @@ class Fused:
             return None
 
     def _run_slowly(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """A call with arguments that have to be converted, which no key can hold."""
+        """A call with arguments that have to be converted, which no key can hold.
+
+        Where all arrays are of other libraries, results are of that of the first one.
+        """
         complete = self._complete(args, kwargs)
         trace = self._find(complete)
         with self._asked():
             results = trace.executable.run([complete[position] for position in trace.positions])
+        given = [value for value in (*args, *kwargs.values()) if is_array(value)]
+        if given and all(map(is_foreign, given)):
+            results = [returned(result, given[0]) for result in results]
         return results[0] if trace.single else tuple(results)
 
     def _route(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Route:

@@ -87,7 +87,9 @@ def adopt(array: object) -> Any:
     on_host = int(place()[0]) == 1  # kDLCPU
     try:
         if on_host:
-            return np.from_dlpack(array)  # type: ignore[arg-type]  # it has the protocol's methods
+            # NumPy's protocol has none of the dtypes that came after NumPy.
+            later = _FROM_NUMPY.get(getattr(array, "dtype", None)) in _CARRIERS
+            return np.asarray(array) if later else np.from_dlpack(array)  # type: ignore[arg-type]
         import torch as importer
 
         return importer.from_dlpack(array)
@@ -96,6 +98,24 @@ def adopt(array: object) -> Any:
             f"{_type_name(array)} cannot be viewed through DLPack: {refusal}",
             remedy="pass a NumPy array or a PyTorch tensor",
         ) from refusal
+
+
+def is_foreign(array: object) -> bool:
+    """Whether an array is neither NumPy's nor PyTorch's."""
+    torch = sys.modules.get("torch")
+    return not isinstance(array, np.ndarray if torch is None else (np.ndarray, torch.Tensor))
+
+
+def returned(result: Any, like: object) -> Any:
+    """A result as an array of the library of `like`, a foreign array that `adopt` took.
+
+    What is on a GPU is viewed through DLPack; of what is on the host the library makes an array.
+    A result stays what it is where the library has no functions by the names of the array API.
+    """
+    named = getattr(like, "__array_namespace__", None)
+    library = named() if named else sys.modules.get(type(like).__module__.partition(".")[0])
+    make = "asarray" if isinstance(result, np.ndarray) else "from_dlpack"
+    return getattr(library, make, lambda own: own)(result)
 
 
 def consists_of_others(tensor: Any) -> bool:
