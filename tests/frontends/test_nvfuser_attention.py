@@ -46,6 +46,17 @@ def test_of_inputs_it_is_torchs_own() -> None:
     assert "fd.ops.sdpfa_fwd(tv0, tv1, tv2, dropout_p=" in repr(fd)
 
 
+def test_numbers_in_the_places_of_bias_and_mask_are_those_behind_them() -> None:
+    """As Lightning Thunder calls it: by places, of when there was neither."""
+    with FusionDefinition() as fd:
+        q, k, v = _inputs(fd, 3)
+        numbers = [fd.define_scalar(each) for each in (0.0, True, 0.3)]
+        made, *_ = fd.ops.sdpfa_fwd(q, k, v, *numbers)
+        fd.add_output(made)
+    given = [_narrow(2, 2, 5, 4) for _ in range(3)]
+    assert torch.equal(fd.execute(given)[0], BY_CPU(*given, 0.0, True, scale=0.3)[0])
+
+
 def test_gradients_of_inputs_are_torchs_own() -> None:
     """A fusion of nothing else runs no kernel; another one takes results of the first."""
     state = [torch.tensor([5, 7], dtype=torch.uint64), torch.tensor(3, dtype=torch.uint64)]

@@ -169,6 +169,19 @@ def test_dimensions_of_which_nothing_is_said_are_repeated() -> None:
         assert torch.equal(found, -given)
 
 
+def test_places_may_be_floats() -> None:
+    """As nvFuser's are, which drops their fractions: Lightning Thunder's cross entropy has such."""
+    with FusionDefinition() as fd:
+        x, at = fd.define_tensor([-1, -1]), fd.define_tensor([-1, -1])
+        row = fd.define_tensor([-1])
+        for made in (fd.ops.take_along_axis(x, at, 1), fd.ops.index_select(x, row, 0)):
+            fd.add_output(made)
+    x, at, row = torch.randn(3, 5), torch.rand(3, 2) * 5, torch.tensor([2.0, 0.9])
+    taken, rows = fd.execute([x, at, row])
+    assert torch.equal(taken, torch.take_along_dim(x, at.long(), 1))
+    assert torch.equal(rows, x[row.long()])
+
+
 def test_results_of_no_tensor_are_tensors() -> None:
     with FusionDefinition() as fd:
         fill = fd.define_scalar()

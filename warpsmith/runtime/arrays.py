@@ -88,7 +88,8 @@ def adopt(array: object) -> Any:
     try:
         if on_host:
             # NumPy's protocol has none of the dtypes that came after NumPy.
-            later = _FROM_NUMPY.get(getattr(array, "dtype", None)) in _CARRIERS
+            dtype: Any = getattr(array, "dtype", None)
+            later = _FROM_NUMPY.get(dtype, "") in _CARRIERS
             return np.asarray(array) if later else np.from_dlpack(array)  # type: ignore[arg-type]
         import torch as importer
 

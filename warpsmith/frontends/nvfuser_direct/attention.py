@@ -17,6 +17,7 @@ from warpsmith.frontends.nvfuser_direct.failures import unsupported
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.operation import operation
 from warpsmith.ir.dtypes import DataType as Type
+from warpsmith.ir.tensor import TensorView
 
 __all__ = ["sdpfa_bwd", "sdpfa_fwd"]
 
@@ -38,7 +39,12 @@ def sdpfa_fwd(
 
     Attention lies in memory as the query does.
     The seed is a tensor of two numbers; the offset one without dimensions.
+
+    Numbers in the places of bias and mask are the next three arguments: older nvFusers had neither,
+    and Lightning Thunder calls by their places.
     """
+    if any(not isinstance(each, TensorView | None) for each in (bias, mask)):
+        bias, mask, dropout_p, is_causal, scale = None, None, bias, mask, dropout_p
     dropped, causal = given(dropout_p, 0.0), given(is_causal, False)
     order, is_plain = query.stride_order, bias is None and mask is None
     operands = [query, key, value, bias, mask, dropped, causal, scale]

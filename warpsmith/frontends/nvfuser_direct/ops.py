@@ -6,7 +6,7 @@ What warpsmith computes otherwise, or has under another name, is a function, her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from warpsmith import ops as own
@@ -24,7 +24,7 @@ from warpsmith.frontends.nvfuser_direct.reductions import *  # noqa: F403  # its
 from warpsmith.frontends.nvfuser_direct.reductions import __all__ as _reductions
 from warpsmith.frontends.nvfuser_direct.statements import Val
 from warpsmith.frontends.nvfuser_direct.values import TensorView
-from warpsmith.ir.dtypes import promote
+from warpsmith.ir.dtypes import DataType, promote
 from warpsmith.ir.tensor import TensorView as Tensor
 from warpsmith.ops.values import as_scalar
 
@@ -73,7 +73,25 @@ SAME = {
 }
 """Operations that are warpsmith's own, and the names of their arguments."""
 
-_SAME = {name: named(name, words, getattr(own, name)) for name, words in SAME.items()}
+
+def _function(name: str, words: str) -> Callable[..., Any]:
+    """That of warpsmith; places may be floats, as in nvFuser, which drops their fractions."""
+    function: Callable[..., Any] = getattr(own, name)
+    if "index" not in words.split():
+        return function
+    place = words.split().index("index")
+
+    def at_whole_places(*args: Any) -> Any:
+        index = args[place]
+        if isinstance(index, Tensor) and index.dtype.is_float:
+            args = (*args[:place], own.cast(index, DataType.Int), *args[place + 1 :])
+        return function(*args)
+
+    at_whole_places.__doc__ = function.__doc__
+    return at_whole_places
+
+
+_SAME = {name: named(name, words, _function(name, words)) for name, words in SAME.items()}
 
 
 HERE = "broadcast_in_dim imag pad real reshape shape size slice squeeze where"
