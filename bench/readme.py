@@ -1,4 +1,4 @@
-"""Writes the measured rows of `docs/benchmarks` into the README and the pages of benchmarks.
+"""Writes the measured rows of `docs/benchmarks` into the README, pages and a picture.
 
 python -m bench.readme
 """
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench import drawn
 from bench.peers import OWN
+from bench.plot import picture
 from bench.row import Row, read_rows
 from bench.table import US, by_size, geomean, speedup, tables
 from pages.section import Section
@@ -95,9 +96,11 @@ def _ahead(rows: Sequence[Row]) -> str:
 
 
 def main(root: Path = Path()) -> None:
-    """Rewrite all pages."""
+    """Rewrite all pages, and the picture of drawn sizes."""
     for path, content in pages(root):
         path.write_text(SECTION.put(path.read_text(), content))
+    path = root / "docs" / "benchmarks" / f"{drawn.SUITES[0]}.json"
+    path.with_suffix(".svg").write_text(picture(read_rows(path)))
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from bench import (
 from bench.drawn import drawn_rows
 from bench.measure import Setting, without_gpu
 from bench.peers import chosen, contenders
+from bench.plot import picture
 from bench.problem import Builder, Problem, outputs_of, planned
 from bench.row import Row, write_rows
 from bench.row_shapes import Planned, considered, forced, plan
@@ -272,7 +273,7 @@ def run(
         rep_ms: of runs of each contender.
         jobs: processes that compile; as many as there are processors by default.
         json_path: a file for the rows, with all that was timed.
-        keep: a file for what `bench.readme` shows of them.
+        keep: a JSON file for what `bench.readme` shows of them; a picture of it goes beside it.
 
     Raises ArgumentError for unknown names, DeviceError where there is no GPU.
     """
@@ -309,7 +310,9 @@ def run(
         if json_path:
             json_path.write_text(json.dumps([asdict(row) for row in rows]))
         if keep:
-            write_rows(keep, (one for each in rows for one in each.kept(seed, setting)))
+            kept = [one for each in rows for one in each.kept(seed, setting)]
+            write_rows(keep, kept)
+            keep.with_suffix(".svg").write_text(picture(kept))
     pool.shutdown(wait=False, cancel_futures=True)
     spent = time.monotonic() - started
     return [f"{setting.gpu}, seed {seed}, {len(rows)} problems in {spent:.0f} s", *report(rows)]
