@@ -1,4 +1,4 @@
-"""Rows of many bytes: what their loads bring into the L2 is the last to go from it."""
+"""What loads of rows bring into the L2 is the last to go from it, or the first."""
 
 import re
 from typing import Any
@@ -16,6 +16,7 @@ from tests.support.norms_backward import Case, layer_norm_backward, rms_norm_bac
 from warpsmith import knobs
 from warpsmith.runtime import arrays
 from warpsmith.schedulers import caching
+from warpsmith.schedulers.rows.rows import Rows
 
 
 @pytest.fixture
@@ -51,18 +52,47 @@ def test_so_do_those_that_a_role_copies() -> None:
     assert "ws_bulk_load<true>(" not in few
 
 
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("columns", "specialized", "some"),
+    [(1024, False, "_once"), (2050, False, ""), (1024, True, "")],
+)
+def test_beside_sums_of_columns_whole_rows_are_the_first_to_go_where_the_l2_has_not_all(
+    columns: int, specialized: bool, some: str
+) -> None:
+    """Not those in chunks, whose lines two rows share, nor those that a role copies."""
+
+    def called(megabytes: int) -> set[str]:
+        kind, rows = arrays.NUMPY_DTYPES["bfloat16"], round(megabytes * 1e6 / columns / 6)
+        line, one = np.zeros(columns, kind), np.zeros((1, 1), np.float32)
+        matrix = np.lib.stride_tricks.as_strided(line, (rows, columns), (2 * columns, 2))
+        stats = np.lib.stride_tricks.as_strided(one, (rows, 1), (4, 4))
+        fused = warpsmith.fuse(layer_norm_backward, warp_specialize=specialized)
+        made = fused.lower(matrix, matrix, line, stats, stats).compile().kernels[0]
+        text = str(made.asm["cuda"]).split("__global__")[-1]
+        return set(re.findall(r" ws_bulk_load(.*?)\(", text))
+
+    assert [called(mb) for mb in (45, 60, 90)] == [{""}, {some}, {"<true>"}]
+
+
 @pytest.mark.parametrize("program", [layer_norm, softmax])
 def test_a_role_that_copies_them_is_right(program: Any, many_bytes: None) -> None:
     check(program, 300, 1024, "bfloat16")
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [layer_norm_backward, rms_norm_backward])
-def test_backward_and_forward_are_right(program: Any, many_bytes: None) -> None:
+@pytest.mark.parametrize("first", [False, True])
+def test_backward_is_right(program: Any, first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Rows, "streams", lambda rows, problem: first)
+    monkeypatch.setattr(Rows, "past_l1", lambda rows, problem: first)
     case = Case((40, 1024), "bfloat16")
     given = case.inputs(program)
     fused = warpsmith.fuse(program)
-    assert "ws_bulk_load<true>(" in str(fused.lower(*given).compile().kernels[0].asm["cuda"])
+    made = fused.lower(*given).compile()
+    load = "ws_bulk_load_once(" if first else "ws_bulk_load<true>("
+    assert load in str(made.kernels[0].asm["cuda"]).split("__global__")[-1]
+    assert made.verify().verdict == "clean"
     with knobs.scope(device="sim"):
         found = [np.asarray(result) for result in fused(*given)]
     for result, expected in zip(found, case.expected(program), strict=True):

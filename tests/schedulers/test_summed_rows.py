@@ -28,10 +28,12 @@ def test_a_new_row_count_changes_the_blocks_alone_unless_there_are_few_or_many_b
         return next(part for part in text.splitlines() if part.startswith(f"  {word}"))
 
     assert line(3, "parameters") == line(500, "parameters")
-    assert line(3500, "parameters") == line(5000, "parameters")
+    assert line(3500, "parameters") == line(4000, "parameters")
+    assert line(4200, "parameters") == line(6000, "parameters")
     assert line(40000, "parameters") == line(60000, "parameters")
-    assert "evict_last=False" in line(5000, "parameters")
-    assert "evict_last=True" in line(60000, "parameters")
+    assert "streaming=False, evict_last=False" in line(4000, "parameters")
+    assert "streaming=True, evict_last=False" in line(6000, "parameters")
+    assert "streaming=False, evict_last=True" in line(60000, "parameters")
     assert "grid (3, 1, 1)" in line(3, "launch")
     assert "grid (125, 1, 1)" in line(500, "launch")
 

@@ -189,6 +189,9 @@ class RingText:
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
         load = "ws_bulk_load<true>" if copy.evict_last else "ws_bulk_load"
+        if copy.evict_first:
+            self._value.pieces.add("bulk_load_once")
+            load = "ws_bulk_load_once"
         return f"{load}({self._shared(copy)}, {memory}, {amount}, {barrier}{mine});"
 
     def _by_threads(self, copy: TileCopy, team: Team) -> list[str]:

@@ -47,7 +47,7 @@ class TensorView:
         in_lines: its copy by `bulk` leaves each tile as far behind a line of 128 bytes in its stage
             as it is in memory.
         evict_last: what its load brings into the L2 is the last to go.
-        evict_first: what its load by `tma` brings into the L2 is the first to go.
+        evict_first: what its load by `bulk` or `tma` brings into the L2 is the first to go.
         streaming: its load leaves no copy in L1.
         copied_by: what carries the copy that defines it.
         buffering: the stages that it is loaded through, ahead of their use; None is one stage.

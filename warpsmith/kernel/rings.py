@@ -77,7 +77,7 @@ class TileCopy(Statement):
             block, each with every so many `width` bytes.
         swizzle: as that of a tensor.
         evict_last: what a load by `bulk` brings into the L2 is the last to go.
-        evict_first: what a load by `tma` brings there is the first.
+        evict_first: what a load by `bulk` or `tma` brings there is the first.
         stores: from shared to global memory.
         barrier: counts the bytes of a load for one thread, with the stage whose barrier it is.
         rounds: a load by `tma` of floats, which it rounds to TF32.

@@ -189,6 +189,18 @@ __device__ __forceinline__ void ws_bulk_store(
                  :: "l"(to), "r"(ws_address(from)), "r"(bytes), "r"((unsigned)mine) : "memory");
 }
 
+//@ bulk_load_once: bulk
+// What is loaded once, and is the first to go from the L2.
+__device__ __forceinline__ void ws_bulk_load_once(
+    void* to, const void* from, int bytes, long long* barrier, bool mine = true) {
+    asm volatile("{ .reg .pred p; .reg .b64 policy; setp.ne.u32 p, %4, 0;"
+                 " createpolicy.fractional.L2::evict_first.b64 policy;"
+                 " @p cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".L2::cache_hint [%0], [%1], %2, [%3], policy; }"
+                 :: "r"(ws_address(to)), "l"(from), "r"(bytes), "r"(ws_address(barrier)),
+                    "r"((unsigned)mine) : "memory");
+}
+
 //@ bulk_groups
 __device__ __forceinline__ void ws_bulk_commit() {
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");

@@ -46,7 +46,8 @@ class RowParams(Params):
             has room for these, and `uneven` is all of a row.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where stages alone say when.
-        streaming: loads of rows leave no copy in L1.
+        streaming: loads of rows leave no copy in L1; whole rows that copies bring into the L2 are
+            the first to go.
         evict_last: what they bring into the L2 is the last to go.
     """
 

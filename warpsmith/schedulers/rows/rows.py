@@ -12,7 +12,7 @@ from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.tensor import TensorView
-from warpsmith.schedulers.caching import Cached, past_l1
+from warpsmith.schedulers.caching import Cached, moved, past_l1
 from warpsmith.schedulers.layout import InnerRun, find_inner_run
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.applicability import reductions
@@ -180,6 +180,13 @@ class Rows:
     def past_l1(self, problem: Problem) -> bool:
         """Whether loads of a call's rows are to leave no copy in L1."""
         return past_l1(self.full if self.columns else self.caches, problem)
+
+    def streams(self, problem: Problem) -> bool:
+        """The same; beside sums of columns, whether copies of rows are the first to go from the L2,
+        where it does not hold all of them.
+        """
+        beyond = moved(self.full, problem) > problem.target.l2_bytes
+        return self.past_l1(problem) and (beyond or not self.columns)
 
     def _tail(self, *, reduced: bool) -> InnerRun:
         """The inner run of the fastest dimensions that are reduced, or kept."""

@@ -51,11 +51,10 @@ def unsupported_sizes(rows: Rows, problem: Problem) -> str:
 def choose(rows: Rows, problem: Problem) -> RowParams:
     """The parameters of a call whose sizes are supported."""
     fastest, _ = min(candidates(rows, problem, hopeless=False), key=lambda each: each[1])
-    past = rows.past_l1(problem)
     return replace(
         fastest,
-        streaming=past and not (rows.columns or fastest.warp_specialize),
-        evict_last=not past,
+        streaming=rows.streams(problem) and not fastest.warp_specialize,
+        evict_last=not rows.past_l1(problem),
         interval=interval_of(rows, fastest, problem),
     )
 

@@ -120,5 +120,6 @@ def run_ahead(tile: TensorView, params: RowParams) -> None:
     if params.by_threads and params.vector > 1:
         parallelize(tile, -1, ParallelType.vectorize)
     tile.evict_last = params.evict_last and not params.by_threads
+    tile.evict_first = params.streaming and not (params.by_threads or params.chunks)
     tile.compute_at = SIDE
     fill_ahead(tile, params.ring, SIDE, specialize=params.warp_specialize, interval=params.interval)
