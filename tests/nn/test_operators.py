@@ -58,6 +58,18 @@ def test_compiled_whole_is_the_same(
         assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
+def test_the_sum_asks_for_a_gradient_where_one_of_its_terms_does() -> None:
+    for learning in ((False, False, True), (True, False, False), (False, True, True)):
+        given = [drawn(shape, torch.float32) for shape in ((4, 16), (4, 16), ROW)]
+        for tensor, learns in zip(given, learning, strict=True):
+            tensor.requires_grad_(learns)
+        for function in (added, torch.compile(added, backend="aot_eager")):
+            y, total = function(*given)
+            assert y.requires_grad
+            assert total.requires_grad == any(learning[:2])
+            y.sum().backward()
+
+
 def test_a_compiled_module_learns() -> None:
     torch.manual_seed(0)
     losses = []

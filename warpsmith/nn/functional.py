@@ -179,7 +179,10 @@ def _norm(
     ):
         how = who, shape, eps, centered, out, dropped, True
         results = eager.recorded(x, residual, weight, bias, seed, how)
-        return (results, None) if residual is None else results
+        if residual is None:
+            return results, None
+        learns = x.requires_grad or residual.requires_grad
+        return results[0], results[1] if learns else results[1].detach()
     how = who, shape, eps, centered, out, dropped, False
     direct = eager.norm(x, residual, weight, bias, seed, how)
     return direct[0], None if residual is None else direct[1]
