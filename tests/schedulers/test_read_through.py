@@ -20,6 +20,16 @@ def rotary(x: Any, cos: Any, sin: Any, cat: Callable[..., Any]) -> Any:
     return x * cos + cat([-x[..., 8:], x[..., :8]], -1) * sin
 
 
+def turned(x: Any, cat: Callable[..., Any]) -> Any:
+    return cat([2 * x[..., 8:], -x[..., :8]], -1)
+
+
+def halved(x: Any, cos: Callable[[Any], Any]) -> Any:
+    for _ in range(4):
+        x = cos(x[..., ::2]) * cos(x[..., 1::2])
+    return x
+
+
 def log_softmax(x: Any, dim: int) -> Any:
     x = x - ops.max(x, [dim], keepdim=True)
     return x - ops.log(ops.sum(ops.exp(x), [dim], keepdim=True))
@@ -71,6 +81,13 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         (X.bfloat16(), W.bfloat16() / 4, COS.bfloat16()),
         2,
     ),
+    "the gradient of rotary": (
+        lambda x, c: turned(x * c, ops.cat) + x * c,
+        lambda x, c: turned(x * c, torch.cat) + x * c,
+        (X.bfloat16(), COS.bfloat16()),
+        1,
+    ),
+    "halves of halves": (lambda x: halved(x, ops.cos), lambda x: halved(x, torch.cos), (X,), 2),
     "a slice of a slice": (
         lambda x: x[1:, ::2][:, 1:, 3:],
         lambda x: x[1:, ::2][:, 1:, 3:],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
@@ -87,6 +89,10 @@ def _is_reduced(tensor: TensorView) -> bool:
     )
 
 
+def _is_one_read(made: Operation | None) -> bool:
+    return isinstance(made, Read) and made.is_one
+
+
 def is_cast(operation: Operation | None) -> bool:
     return isinstance(operation, Pointwise) and operation.op == "cast"
 
@@ -108,14 +114,23 @@ class _Chains:
     def of(self, source: TensorView, few: int) -> tuple[TensorView, ...]:
         """The tensors of the chain that makes a source, it the first; none where there is something
         else in it than operations on each element, or more is computed again than is worth it.
+
+        It goes on before what takes one tensor's elements from other places, or else ends there. A
+        tensor that is read in several ways is computed once for each.
         """
-        chain = self._chain(source, few)
+        return self._chosen(source, self._chain(source, few, ends=False)) or self._chosen(
+            source, self._chain(source, few, ends=True)
+        )
+
+    def _chosen(self, source: TensorView, chain: Sequence[TensorView]) -> tuple[TensorView, ...]:
         readers = dict.fromkeys(chain, 0) | {source: 1}
+        ways: dict[TensorView, frozenset[tuple[TensorView, ...]]] = {source: frozenset({()})}
         again, apart = ({source} if self.chosen or not self.one else set()), {source}
         repeated = found = 0
         for tensor in chain:
-            made = tensor.definition
-            moved = isinstance(made, Move) and renames(made)
+            made, own = tensor.definition, ways[tensor]
+            read = _is_one_read(made)
+            moved = read or (isinstance(made, Move) and renames(made))
             if not (moved or (isinstance(made, Pointwise) and made.op not in OF_BLOCK)):
                 return ()  # numbers that are drawn know their place, too
             assert made is not None
@@ -124,16 +139,24 @@ class _Chains:
             if tensor.rank and tensor.shape_axes[-1].is_broadcast:
                 apart.discard(tensor)  # neighbours share it
             found += isinstance(made, Pointwise)
-            repeated += isinstance(made, Pointwise) and tensor in again & apart
+            if isinstance(made, Pointwise) and tensor in apart:
+                repeated += len(own) - (tensor not in again)
+            if max(repeated, len(own)) > MOST_REPEATED:
+                return ()
             for needed in {t for t in tensor_inputs(made) if t in readers}:
                 readers[needed] += 1
+                passed = {(*way, tensor) for way in own} if read else own
+                ways[needed] = ways.get(needed, frozenset()) | passed
                 again |= {needed} if tensor in again else set()
                 apart |= {needed} if tensor in apart else set()
-        return tuple(chain) if found and repeated <= MOST_REPEATED else ()
+        return tuple(chain) if found else ()
 
-    def _chain(self, source: TensorView, few: int) -> list[TensorView]:
+    def _chain(self, source: TensorView, few: int, *, ends: bool) -> list[TensorView]:
         """What makes it of what lies in memory in any case, each tensor behind those that need it;
         nothing where that is too much.
+
+        Args:
+            ends: what is read counts as lying there, though it may be computed.
         """
         found: list[TensorView] = []
         met: set[TensorView] = set()
@@ -142,7 +165,9 @@ class _Chains:
             tensor, done = pending.pop()
             if done:
                 found.append(tensor)
-            elif tensor not in met and not self._lies_in_memory(tensor, few):
+            elif tensor not in met and not (
+                self._lies_in_memory(tensor, few) or (ends and _is_one_read(tensor.definition))
+            ):
                 met.add(tensor)
                 assert tensor.definition is not None
                 pending.append((tensor, True))
@@ -158,6 +183,4 @@ class _Chains:
             return not self.chosen
         if isinstance(made, Reduction):
             return len(tensor.concrete_order()) <= few
-        if few >= 0 and is_of_product(tensor):
-            return True
-        return isinstance(made, Read) and made.is_one
+        return few >= 0 and is_of_product(tensor)
