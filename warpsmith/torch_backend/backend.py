@@ -21,6 +21,12 @@ from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.report import Record, parameters_of, remember
 from warpsmith.torch_backend.sorts import sort_in_few_bits
 from warpsmith.torch_backend.source import Boxed
+from warpsmith.torch_backend.undefined import (
+    for_undefined,
+    leave_undefined,
+    let_be_undefined,
+    may_be_undefined,
+)
 from warpsmith.torch_backend.writes import write_in_place
 
 
@@ -41,18 +47,32 @@ def backend(
     lay_masks_dense(module)
     parameters = parameters_of(module.graph.find_nodes(op="placeholder"))
 
+    undefined = False
+
     def compiler(what: str) -> Callable[..., Any]:
         return partial(_compiled, what, chosen, parameters)
 
+    def divided(joint: GraphModule, inputs: Any, **told: Any) -> tuple[GraphModule, GraphModule]:
+        nonlocal undefined
+        undefined = may_be_undefined(joint.graph) and not chosen.cuda_graphs
+        forward, backward = partition(joint, inputs, **told)
+        if undefined:
+            let_be_undefined(backward)
+        return forward, backward
+
+    def backward(graph: GraphModule, inputs: Sequence[Any]) -> Any:
+        compiled = compiler("backward")
+        return for_undefined(compiled, graph, inputs) if undefined else compiled(graph, inputs)
+
     made: Callable[..., Any] = aot_autograd(
         fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
+        bw_compiler=backward,
         inference_compiler=compiler("inference"),
-        partition_fn=partition,
+        partition_fn=divided,
         decompositions=dict(decompositions()),
         keep_inference_input_mutations=True,
     )(module, example_inputs)
-    return made
+    return leave_undefined(made) if undefined else made
 
 
 def _compiled(
