@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.support.gradients import assert_right, drawn, with_gradients
-from warpsmith.nn import functional
+from warpsmith.nn import functional, operators
 
 torch_functional = torch.nn.functional
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -130,6 +130,19 @@ def test_one_of_two_results_may_go_unused(used: tuple[bool, bool]) -> None:
         gradients.append([leaf.grad for leaf in leaves])
     for got, want in zip(*gradients, strict=True):
         torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("wanted", [(0, 0, 1), (1, 0, 0), (0, 1, 1)], ids=str)
+def test_a_sum_needs_a_gradient_where_what_it_is_of_does(wanted: tuple[int, ...]) -> None:
+    shapes = (4, 8), (4, 8), (8,)
+    leaves = [
+        drawn(s, torch.float32).requires_grad_(bool(w)) for s, w in zip(shapes, wanted, strict=True)
+    ]
+    expected = [y.requires_grad for y in torch_added(rms, (8,))(*leaves)]
+    assert [y.requires_grad for y in added_rms((8,))(*leaves)] == expected
+    x, residual, weight = leaves
+    results = operators.norm(x, residual, weight, None, None, 1, 1e-5, False, torch.float32, 0.0)
+    assert [y.requires_grad for y in results] == [*expected, False, False]
 
 
 def test_a_residual_in_float_stays_so() -> None:

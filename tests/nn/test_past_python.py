@@ -93,6 +93,19 @@ def test_a_result_without_a_gradient(node: list[str]) -> None:
     assert node.count("backward") == 3  # the sum alone needs no launch
 
 
+def test_a_sum_of_constants_is_one(node: list[str]) -> None:
+    given = {k: t.detach() for k, t in tensors(44).items()}
+    given["weight"].requires_grad_()
+    for _ in range(3):
+        node.clear()
+        y, total = results(given, 44)
+        assert (y.requires_grad, total.requires_grad) == (True, False)
+        y.backward(torch.ones_like(y))
+    assert not node
+    given["residual"].requires_grad_()
+    assert results(given, 44)[1].requires_grad
+
+
 def warmed(columns: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Arguments whose calls go past Python from here on."""
     x, weight = torch.ones(4, columns, requires_grad=True), torch.ones(columns, requires_grad=True)

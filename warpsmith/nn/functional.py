@@ -179,10 +179,7 @@ def _norm(
     ):
         how = who, shape, eps, centered, out, dropped, True
         results = eager.recorded(x, residual, weight, bias, seed, how)
-        if residual is None:
-            return results, None
-        learns = x.requires_grad or residual.requires_grad
-        return results[0], results[1] if learns else results[1].detach()
+        return (results, None) if residual is None else results
     how = who, shape, eps, centered, out, dropped, False
     direct = eager.norm(x, residual, weight, bias, seed, how)
     return direct[0], None if residual is None else direct[1]

@@ -29,16 +29,21 @@ def save_norm(
     source: Tensor,
     mean: Tensor | None,
     scale: Tensor,
+    *constants: Tensor,
 ) -> None:
-    """Keep what the gradient reads.
+    """Keep what the gradient reads, and say which results have none.
 
     Args:
         inputs: the five tensors of `calls.norm`.
-        source: what was normalized.
+        source: what was normalized: a result, where there is a residual.
+        constants: further results, which are no function of the inputs for autograd.
     """
     ctx.told = knobs.scoped(), calls.norm_note(inputs, dims, dropped, mean is not None)
     ctx.save_for_backward(source, mean, scale, inputs[2], inputs[4])
     ctx.set_materialize_grads(False)
+    if inputs[1] is not None and not any(ctx.needs_input_grad[:2]):
+        constants += (source,)
+    ctx.mark_non_differentiable(*constants)
 
 
 @lru_cache(maxsize=256)

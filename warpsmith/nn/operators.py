@@ -57,9 +57,8 @@ def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> No
     _, total, mean, scale = output
     source = inputs[0] if residual is None else total
     own = mean if centered else None
-    gradients.save_norm(ctx, inputs[:5], dims, dropped, source, own, scale)
-    learns = residual is not None and any(ctx.needs_input_grad[:2])
-    ctx.mark_non_differentiable(mean, scale, *([] if learns else [total]))
+    constants = (mean, scale) if residual is not None else (mean, scale, total)
+    gradients.save_norm(ctx, inputs[:5], dims, dropped, source, own, scale, *constants)
 
 
 def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:

@@ -2,7 +2,8 @@
  *
  * `recording` makes `forward(node, *arguments)` of a table whose entries have notes: (told, saved,
  * count, ways). Places in `saved` are of the arguments and, behind them, of the results, -1 for none;
- * the first `count` results are the node's. The node then has `told`: (None, note). A forward call
+ * the first `count` results are the node's, of which those behind the first are a function of the
+ * first two arguments alone. The node then has `told`: (None, note). A forward call
  * in Python puts the knobs of its scope first.
  *
  * `applying` makes the method `apply(*gradients)`. The node's class has `way`: (shortcut, asked,
@@ -12,7 +13,7 @@
  * results, the second or None, and what was saved. */
 #include "launcher.h"
 
-enum { WAY, TOLD, NEEDS, SAVED, LAUNCH, TO_SAVE, FILLS, NAMES };
+enum { WAY, TOLD, NEEDS, SAVED, LAUNCH, TO_SAVE, FILLS, CONSTANTS, NAMES };
 
 static PyObject *names[NAMES];
 
@@ -20,7 +21,7 @@ static int are_named(void)
 {
     static const char *const spelled[NAMES] = {
         "way", "told", "needs_input_grad", "saved_tensors", "launch", "to_save",
-        "materialize_grads"};
+        "materialize_grads", "non_differentiable"};
     for (int k = 0; k < NAMES; k++)
         if (!names[k] && !(names[k] = PyUnicode_InternFromString(spelled[k])))
             return 0;
@@ -57,6 +58,22 @@ static PyObject *picked(PyObject *first, PyObject *second, PyObject *places)
     return made;
 }
 
+/* Results behind the first need no gradient where neither of the first two arguments needs one. */
+static int mark_constants(PyObject *node, PyObject *results, Py_ssize_t count)
+{
+    PyObject *needs = PyObject_GetAttr(node, names[NEEDS]), *constants = NULL;
+    if (!needs)
+        return 0;
+    int marked = 1;
+    if (PyTuple_GetItem(needs, 0) == Py_False && PyTuple_GetItem(needs, 1) == Py_False) {
+        constants = PyTuple_GetSlice(results, 1, count);
+        marked = constants && !PyObject_SetAttr(node, names[CONSTANTS], constants);
+    }
+    Py_XDECREF(constants);
+    Py_DECREF(needs);
+    return marked;
+}
+
 static PyObject *recorded(PyObject *node, PyObject *arguments, PyObject *results, PyObject *note)
 {
     Py_ssize_t count = PyLong_AsSsize_t(PyTuple_GetItem(note, 2));
@@ -64,7 +81,8 @@ static PyObject *recorded(PyObject *node, PyObject *arguments, PyObject *results
     PyObject *told = PyTuple_Pack(2, Py_None, note);
     if (saved && told && !PyObject_SetAttr(node, names[TO_SAVE], saved)
         && !PyObject_SetAttr(node, names[TOLD], told)
-        && !PyObject_SetAttr(node, names[FILLS], Py_False)) {
+        && !PyObject_SetAttr(node, names[FILLS], Py_False)
+        && (count == 1 || mark_constants(node, results, count))) {
         if (count == 1)
             Py_XINCREF(made = PyTuple_GetItem(results, 0));
         else
