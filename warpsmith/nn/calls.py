@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,7 +24,23 @@ NAMES = {
 """The types that are normalized."""
 
 NORM, NORM_GRADIENT = Viewed(programs.norm), Viewed(programs.norm_gradient)
-_SOFTMAX, _SOFTMAX_GRADIENT = Viewed(programs.softmax), Viewed(programs.softmax_gradient)
+SOFTMAX, SOFTMAX_GRADIENT = Viewed(programs.softmax), Viewed(programs.softmax_gradient)
+
+
+class SoftmaxCall(NamedTuple):
+    """What is told of a softmax.
+
+    Attributes:
+        dim: counted from the first one.
+        log: whether it is the logarithm.
+        out: type of the result.
+        source: type of the input, and so of its gradient.
+    """
+
+    dim: int
+    log: bool
+    out: torch.dtype
+    source: torch.dtype
 
 
 def wide_name(*kinds: torch.dtype | None) -> str:
@@ -221,30 +237,29 @@ def norm_gradient(
     return list(NORM_GRADIENT(given, views, (shape,) * len(sources) + (row,) * len(sums)))
 
 
-def softmax(x: torch.Tensor, dim: int, log: bool, out: torch.dtype) -> Any:
+def softmax(x: torch.Tensor, form: SoftmaxCall) -> Any:
     """The softmax over a dimension, or its logarithm, of type `out`: x is rounded to it first."""
-    given = x, (dim, log, out)
-    done: Any = _SOFTMAX.shortcut.launch(given)
+    done: Any = SOFTMAX.shortcut.launch((x, form))
     if done is not NotImplemented:
         return done
+    dim, log, out, _ = form
     if x.numel() == 0:
         return x.new_empty(x.shape, dtype=out)
     narrow = "" if torch.promote_types(x.dtype, out) is out else NAMES[out]
     view, place = around(x, dim)
-    form = SoftmaxForm(log, place, narrow, wide_name(x.dtype, out), NAMES[out])
-    return _SOFTMAX(given, (view, form), (x.shape,))[0]
+    how = SoftmaxForm(log, place, narrow, wide_name(x.dtype, out), NAMES[out])
+    return SOFTMAX((x, form), (view, how), (x.shape,))[0]
 
 
-def softmax_gradient(
-    dy: torch.Tensor, y: torch.Tensor, dim: int, log: bool, out: torch.dtype
-) -> Any:
-    """Gradient of type `out` of what the softmax, or its logarithm, y was made of."""
-    given = dy, y, (dim, log, out)
-    done: Any = _SOFTMAX_GRADIENT.shortcut.launch(given)
+def softmax_gradient(dy: torch.Tensor, y: torch.Tensor, form: SoftmaxCall) -> Any:
+    """Gradient of type `source` of what the softmax, or its logarithm, y was made of."""
+    given = dy, y, form
+    done: Any = SOFTMAX_GRADIENT.shortcut.launch(given)
     if done is not NotImplemented:
         return done
+    dim, log, _, out = form
     if y.numel() == 0:
         return y.new_empty(y.shape, dtype=out)
     view, place = around(y, dim)
-    form = SoftmaxForm(log, place, "", wide_name(y.dtype, out), NAMES[out])
-    return _SOFTMAX_GRADIENT(given, (around(dy, dim)[0], view, form), (y.shape,))[0]
+    how = SoftmaxForm(log, place, "", wide_name(y.dtype, out), NAMES[out])
+    return SOFTMAX_GRADIENT(given, (around(dy, dim)[0], view, how), (y.shape,))[0]

@@ -10,12 +10,16 @@ from torch import Tensor
 from torch._functorch.utils import unwrap_dead_wrappers
 
 from warpsmith import knobs
-from warpsmith.nn.gradients import recorder, scoped
+from warpsmith.nn.gradients import past_python, recorder, scoped
 from warpsmith.nn.modes import is_spread, is_traced
 from warpsmith.nn.refusals import refuse_second_gradient
+from warpsmith.runtime.launcher import Shortcut
 from warpsmith.values import dataclass
 
 Tensors = tuple[Any, ...]
+
+NOWHERE = Shortcut()
+"""Takes no calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +36,17 @@ class Program:
         gradients: of the tensors, of a result's gradient, what was kept, and a form: None for those
             that have none.
         differentiated: places of the tensors that have gradients.
-        keeps: of its tensors and results, those that the gradient reads; by default the tensors,
-            and all results but the first.
+        keeps: places of what the gradient reads among its tensors and results; by default the
+            tensors, and all results but the first.
         kept: names and types of these, where they are others.
         gradient_types: of the differentiated tensors, by the form; those of what was kept in their
             places, by default.
         free: dimensions of the first tensor along which its slices, and those of the tensors
             `alike`, have results of their own; by default none (`sharded.on_parts`).
+        check: refuses tensors and a form that do not fit.
+        shortcuts: ways past Python of `run`'s tensors with the form, and of a gradient with what
+            was kept, by `reads`, and the form. They take nothing that `check` did not see.
+        reads: places of what the second takes in what is kept.
     """
 
     name: str
@@ -49,12 +57,26 @@ class Program:
     shapes: Callable[[Tensors, Any], Tensors]
     results: int = 1
     gradients: Callable[[Tensor, Tensors, Any], Tensors]
-    differentiated: Sequence[int]
-    keeps: Callable[[Tensors, Tensors], Tensors] = lambda given, results: (*given, *results[1:])
+    differentiated: tuple[int, ...]
+    keeps: tuple[int, ...] = ()
     kept: str = ""
     gradient_types: Callable[[Any], Sequence[torch.dtype | None]] | None = None
     free: Callable[[Tensors, Any], Collection[int]] = lambda given, form: ()
     alike: Collection[int] = (0,)
+    check: Callable[[Tensors, Any], None] = lambda given, form: None
+    shortcuts: tuple[Shortcut, Shortcut] = (NOWHERE, NOWHERE)
+    reads: tuple[int, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """Of its tensors."""
+        return self.tensors.count("Tensor")
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """Of what is kept, among tensors and results."""
+        count = self.count
+        return self.keeps or (*range(count), *range(count + 1, count + self.results))
 
     @property
     def schema(self) -> str:
@@ -72,24 +94,30 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """A program with its two operators."""
+    """A program with its two operators, and its call that records, of its tensors and a form."""
 
     program: Program
     operator: Any
     gradient_operator: Any
+    recorded: Callable[..., Any]
 
     def __call__(self, who: str, given: Tensors, form: Any) -> Any:
         """The function's result."""
-        first, *others = given
-        if is_traced(who, first, *(*others, None, None, None)[:3]):
+        program = self.program
+        if is_traced(who, *(*given, None, None, None)[:4]):
+            program.check(given, form)
             if is_spread(*given):
                 return self._on_parts(who, given, form)
             return _results_of(self.operator(*given, *form))[0]
         if torch.is_grad_enabled():
-            for place in self.program.differentiated:
+            for place in program.differentiated:
                 if given[place] is not None and given[place].requires_grad:
-                    return _recorded(self, form, *given)
-        return self.program.run(given, form)[0]
+                    return self.recorded(*given, form)
+        done: Any = program.shortcuts[0].launch((*given, form))
+        if done is NotImplemented:
+            program.check(given, form)
+            done = program.run(given, form)
+        return done[0] if isinstance(done, tuple) else done
 
     def _on_parts(self, who: str, given: Tensors, form: Any) -> Any:
         from warpsmith.nn.sharded import on_parts
@@ -98,48 +126,66 @@ class Door:
         return on_parts(who, lambda *parts: self(who, parts, form), given, free, self.program.alike)
 
 
-class _Recorded(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
-    """A door's call for autograd in eager mode."""
+def _recorder(program: Program, gradient_operator: Any) -> Callable[..., Any]:
+    """A door's call for autograd in eager mode. Calls like one that was here before go past Python,
+    both ways (`runtime/native/gradient.c`).
+    """
 
-    @staticmethod
-    def forward(ctx: Any, door: Door, form: Any, *given: Any) -> Any:
-        given = unwrap_dead_wrappers(given)  # from transforms that are over: they have no memory
-        results = door.program.run(given, form)
-        _save(ctx, door, form, given, results)
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        # A tensor from a transform that is over has no memory.
+        given, form = unwrap_dead_wrappers(arguments[:-1]), arguments[-1]
+        program.check(given, form)
+        results = program.run(given, form)
+        _save(ctx, program, form, given, results)
         return results[0]
 
-    @staticmethod
+    def differentiate(ctx: Any, saved: Tensors, dy: Any) -> Any:
+        operator = gradient_operator if torch.is_grad_enabled() else None
+        return *_gradients(ctx, saved, dy, program, operator), None
+
     def backward(ctx: Any, dy: Any) -> Any:
-        return None, None, *_gradients(ctx, dy, operate=torch.is_grad_enabled())
+        return differentiate(ctx, ctx.saved_tensors, dy)
+
+    body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    function = type(program.name.title().replace("_", ""), (torch.autograd.Function,), body)
+    recorded = recorder(function)
+    count, places = program.count, program.differentiated
+    saved = tuple(place + (place >= count) for place in program.places)  # behind the form
+    found = tuple(places.index(k) if k in places else len(places) for k in range(count + 1))
+    there, back = program.shortcuts
+    past_python(function, (there, saved), (back, differentiate, program.reads, found))
+    return recorded
 
 
-_recorded = recorder(_Recorded)
-
-
-def _save(ctx: Any, door: Door, form: Any, given: Tensors, results: Tensors) -> None:
-    program = door.program
-    ctx.door, ctx.form, ctx.knobs = door, form, knobs.scoped()
-    ctx.wanted = [k in program.differentiated and t is not None for k, t in enumerate(given)]
-    ctx.save_for_backward(*program.keeps(given, results))
+def _save(ctx: Any, program: Program, form: Any, given: Tensors, results: Tensors) -> None:
+    both = *given, *results
+    ctx.told = knobs.scoped(), form
+    ctx.save_for_backward(*[both[place] for place in program.places])
     ctx.set_materialize_grads(False)
 
 
-def _gradients(ctx: Any, dy: Tensor | None, *, operate: bool) -> Tensors:
-    """Of the tensors; by the operator where gradients are recorded, which refuses to be
+def _gradients(
+    ctx: Any, saved: Tensors, dy: Tensor | None, program: Program, operator: Any
+) -> Tensors:
+    """Of the tensors; by an operator where gradients are recorded, which refuses to be
     differentiated.
     """
-    door: Door = ctx.door
+    scope, form = ctx.told
     if dy is None:
-        return (None,) * len(ctx.wanted)
-    if not operate:
-        return tuple(scoped(ctx.knobs, door.program.gradients, dy, ctx.saved_tensors, ctx.form))
-    made = iter(scoped(ctx.knobs, door.gradient_operator, dy, *ctx.saved_tensors, *ctx.form))
-    return tuple(next(made) if wanted else None for wanted in ctx.wanted)
+        return (None,) * program.count
+    if operator is None:
+        return tuple(scoped(scope, program.gradients, dy, saved, form))
+    made = iter(scoped(scope, operator, dy, *saved, *form))
+    wanted = program.differentiated
+    return tuple(
+        next(made) if place in wanted and saved[place] is not None else None
+        for place in range(program.count)
+    )
 
 
 def door(program: Program) -> Door:
     """A program's door, and its two operators."""
-    count, kept = program.tensors.count("Tensor"), program.gradient_schema.count("Tensor") - 2
+    count, kept = program.count, program.gradient_schema.count("Tensor") - 2
 
     def called(*args: Any) -> Any:
         found = program.run(args[:count], program.form(*args[count:]))
@@ -172,18 +218,18 @@ def door(program: Program) -> Door:
     operator.register_fake(faked)
     gradient.register_fake(faked_gradients)
     gradient.register_autograd(refuse_second_gradient, setup_context=lambda *_, **__: None)
-    made = Door(program, operator, gradient)
 
     def save(ctx: Any, inputs: Tensors, output: Any) -> None:
         results = _results_of(output)
-        _save(ctx, made, program.form(*inputs[count:]), inputs[:count], results)
+        _save(ctx, program, program.form(*inputs[count:]), inputs[:count], results)
         ctx.mark_non_differentiable(*results[1:])
 
     def back(ctx: Any, dy: Any, *_: Any) -> Tensors:
-        return *_gradients(ctx, dy, operate=True), *(None,) * len(ctx.form)
+        found = _gradients(ctx, ctx.saved_tensors, dy, program, gradient)
+        return *found, *(None,) * len(ctx.told[1])
 
     operator.register_autograd(back, setup_context=save)
-    return made
+    return Door(program, operator, gradient, _recorder(program, gradient))
 
 
 def _results_of(output: Any) -> Tensors:

@@ -78,4 +78,4 @@ def _differentiate(ctx: Any, saved: tuple[Any, ...], dy: Any, dtotal: Any = None
 
 
 recorded = recorder(Norm)
-past_python(Norm, calls.NORM.shortcut, (calls.NORM_GRADIENT.shortcut, asked, _differentiate))
+past_python(Norm, (calls.NORM.shortcut,), (calls.NORM_GRADIENT.shortcut, _differentiate, asked))

@@ -178,11 +178,12 @@ def _by_torch(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
     return made
 
 
-def _sooner(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
+def sooner(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
+    """`summed`; of few words by torch, in one kernel."""
     return (_by_torch if words.numel() <= FEW else summed)(dy, words, rows, padding)
 
 
-_OPERATOR = torch.library.custom_op("warpsmith::sums_of_words", _sooner, mutates_args=())
+_OPERATOR = torch.library.custom_op("warpsmith::sums_of_words", sooner, mutates_args=())
 _OPERATOR.register_fake(lambda dy, words, rows, padding: dy.new_empty((rows, dy.shape[-1])))
 SUMMED = torch.ops.warpsmith.sums_of_words.default
 """`summed` as an operator, for graphs; of few words torch's."""

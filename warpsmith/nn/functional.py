@@ -23,7 +23,7 @@ from warpsmith.nn.refusals import (
     row_dimensions,
     softmax_dimension,
 )
-from warpsmith.nn.softmaxes import SOFTMAX, SoftmaxCall
+from warpsmith.nn.softmaxes import SOFTMAX
 
 __all__ = [
     "add_layer_norm",
@@ -42,6 +42,9 @@ __all__ = [
     "softmax",
     "swiglu",
 ]
+
+
+_EPS = tuple(torch.finfo(kind).eps for kind in (torch.float32, torch.float64))
 
 
 def layer_norm(
@@ -164,7 +167,7 @@ def _norm(
         out = autocast(x, "layer_norm" if centered else "rms_norm")
     if eps is None:
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
-        eps = torch.finfo(torch.float64 if exact else torch.float32).eps
+        eps = _EPS[exact]
     if is_traced(who, x, residual, weight, bias):
         if is_spread(x, residual, weight, bias):
             return _spread_norm(who, (x, residual, weight, bias), shape, eps, centered, seed)
@@ -222,4 +225,4 @@ def _softmax(who: str, x: Tensor, dim: int | None, dtype: torch.dtype | None, lo
     if x.dtype not in calls.NAMES:
         x = x.to(dtype)
     out = autocast(x, "softmax.int") if dtype is None else dtype
-    return SOFTMAX(who, (x,), SoftmaxCall(place, log, out, x.dtype))
+    return SOFTMAX(who, (x,), calls.SoftmaxCall(place, log, out, x.dtype))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from warpsmith import knobs
 from warpsmith.nn import calls
-from warpsmith.runtime.launcher import Shortcut, module
+from warpsmith.runtime.launcher import module
 
 Told = tuple[Any, ...]
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
@@ -102,24 +102,23 @@ def recorder(function: Any) -> Callable[..., Any]:
     return recorded
 
 
-def past_python(
-    function: Any,
-    shortcut: Shortcut,
-    way: tuple[Shortcut, Callable[..., Any], Callable[..., Any]],
-) -> None:
-    """Have calls of a `torch.autograd.Function` go past Python where its shortcut takes them, and
-    their gradients where `way` does (`runtime/native/gradient.c`).
+def past_python(function: Any, way: tuple[Any, ...], back: tuple[Any, ...]) -> None:
+    """Have calls of a `torch.autograd.Function` go past Python where a shortcut takes them, and
+    their gradients (`runtime/native/gradient.c`).
 
     Args:
-        way: the gradient's shortcut; a function such as `asked`; and the gradient in Python, of
-            the node, what it saved, and gradients of its results.
+        way: a shortcut, and for entries without notes the places of what is saved.
+        back: the gradient's shortcut; its function in Python, of the node, what it saved, and
+            gradients of results; then a function such as `asked`, or the places of what the
+            launches read in what is saved, and of arguments' gradients in their results.
     """
     launcher = module()
     if launcher is not None:
         node = function._backward_cls
-        node.way = way
+        node.way = back
         node.apply = launcher.applying(torch._C._FunctionBase)
-        function.forward = launcher.recording((shortcut, function.forward))
+        shortcut, *saved = way
+        function.forward = launcher.recording((shortcut, function.forward, *saved))
 
 
 def scoped(scope: knobs.Knobs | None, run: Callable[..., Any], *args: Any) -> Any:

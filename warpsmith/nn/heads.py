@@ -10,8 +10,9 @@ from torch import Tensor
 from warpsmith.nn import head_programs as programs
 from warpsmith.nn.calls import NAMES, statistic_type, wide_name
 from warpsmith.nn.doors import Program, Tensors, door
-from warpsmith.nn.embeddings import summed
+from warpsmith.nn.embeddings import sooner, summed
 from warpsmith.nn.head_programs import EmbeddingForm, GateForm, TurnForm
+from warpsmith.nn.modes import NARROW
 from warpsmith.nn.refusals import check_embedding, check_gate, check_turn
 
 
@@ -69,9 +70,12 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
 
 def _gated(who: str, gate: Tensor, up: Tensor, unit: str) -> Tensor:
-    check_gate(who, gate, up)
     found: Tensor = _GATED(who, (gate, up), GateForm(unit, wide_name(gate.dtype, up.dtype)))
     return found
+
+
+def _check_gated(given: Tensors, form: GateForm) -> None:
+    check_gate("swiglu" if form.unit == "silu" else "geglu", *given)
 
 
 def _like(given: Tensors, form: Any) -> Tensors:
@@ -130,7 +134,8 @@ def _run_embedding(given: Tensors, form: Any) -> Tensors:
 
 
 def _embedding_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
-    return None, summed(dy, given[0], *form)
+    run = summed if dy.dtype in NARROW else sooner  # torch rounds to 16 bits on the way
+    return None, run(dy, given[0], *form)
 
 
 def _turned_alike(x: Tensor, cos: Tensor, sin: Tensor) -> list[int]:
@@ -156,6 +161,9 @@ _GATED = door(
         differentiated=(0, 1),
         free=lambda given, form: range(given[0].ndim),
         alike=(0, 1),
+        check=_check_gated,
+        shortcuts=(programs.gated.shortcut, programs.gated_gradient.shortcut),
+        reads=(0, 1),
     )
 )
 _ROTARY = door(
@@ -169,6 +177,8 @@ _ROTARY = door(
         gradients=_rotary_gradients,
         differentiated=(0,),
         free=lambda given, form: _turned_alike(*given),
+        shortcuts=(programs.rotary.shortcut, programs.rotary_gradient.shortcut),
+        reads=(1, 2),
     )
 )
 _NORM_ROTARY = door(
@@ -183,6 +193,8 @@ _NORM_ROTARY = door(
         gradients=_norm_rotary_gradients,
         differentiated=(0, 1),
         free=lambda given, form: _turned_alike(given[0], given[2], given[3]),
+        shortcuts=(programs.norm_rotary.shortcut, programs.norm_rotary_gradient.shortcut),
+        reads=(0, 1, 2, 3, 4),
     )
 )
 _EMBEDDING = door(

@@ -35,7 +35,7 @@ def cross_entropy(
     if size_average is not None or reduce is not None:
         reduction = torch.nn._reduction.legacy_get_string(size_average, reduce)
     given = input, target, weight
-    form = _form("cross_entropy", given, reduction, ignore_index, label_smoothing, z_loss)
+    form = _form(input, reduction, ignore_index, label_smoothing, z_loss)
     found: Tensor = _CROSS_ENTROPY("cross_entropy", given, form)
     return found
 
@@ -62,7 +62,8 @@ def cross_entropy_with_gradient(
     """
     who = "cross_entropy_with_gradient"
     given = input.detach(), target, weight
-    form = _form(who, given, reduction, ignore_index, label_smoothing, z_loss)
+    form = _form(input, reduction, ignore_index, label_smoothing, z_loss)
+    check_loss(who, input, target, weight, reduction, label_smoothing)
     check_scale(who, input, reduction, scale)
     if input.numel() == 0:
         return _of_nothing(given, form)[0], torch.empty_like(given[0])
@@ -75,12 +76,16 @@ def cross_entropy_with_gradient(
 
 
 def _form(
-    who: str, given: Tensors, reduction: str, ignore_index: int, smoothing: float, z_loss: float
+    x: Tensor, reduction: str, ignore_index: int, smoothing: float, z_loss: float
 ) -> LossForm:
-    x, target, weight = given
-    check_loss(who, x, target, weight, reduction, smoothing)
-    out = NAMES[autocast(x, "log_softmax.int")]
+    """Of what is checked later; types that are refused have no names."""
+    out = NAMES.get(autocast(x, "log_softmax.int"), "")
     return LossForm(reduction, int(ignore_index), float(smoothing), float(z_loss), out)
+
+
+def _check(given: Tensors, form: LossForm) -> None:
+    x, target, weight = given
+    check_loss("cross_entropy", x, target, weight, form.reduction, form.label_smoothing)
 
 
 def _rows(given: Tensors) -> tuple[Tensor, Tensor]:
@@ -142,5 +147,8 @@ _CROSS_ENTROPY = door(
         results=3,
         gradients=_gradients,
         differentiated=(0,),
+        check=_check,
+        shortcuts=(programs.cross_entropy.shortcut, programs.cross_entropy_gradient.shortcut),
+        reads=(0, 1, 3, 4, 2),
     )
 )

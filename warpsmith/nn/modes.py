@@ -17,13 +17,13 @@ _IN_FLOAT = frozenset(
 )
 """What this version of torch computes in float32 under CUDA autocast: 2.11 leaves rms_norm out."""
 
-_NARROW = frozenset({torch.bfloat16, torch.float16})
+NARROW = frozenset({torch.bfloat16, torch.float16})
 
 
 def autocast(x: Tensor, name: str) -> torch.dtype:
     """The type of a result: float32 for 16 bits where CUDA autocast says so, else the input's."""
     kind = x.dtype
-    if kind in _NARROW and name in _IN_FLOAT and x.is_cuda and torch.is_autocast_enabled("cuda"):
+    if kind in NARROW and name in _IN_FLOAT and x.is_cuda and torch.is_autocast_enabled("cuda"):
         return torch.float32
     return kind
 

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from warpsmith.nn import calls
+from warpsmith.nn.calls import SoftmaxCall
 from warpsmith.nn.doors import Program, Tensors, door
 
 
-class SoftmaxCall(NamedTuple):
-    """What is told of a softmax.
-
-    Attributes:
-        dim: counted from the first one.
-        log: whether it is the logarithm.
-        out: type of the result.
-        source: type of the input, and so of its gradient.
-    """
-
-    dim: int
-    log: bool
-    out: torch.dtype
-    source: torch.dtype
-
-
 def _run(given: Tensors, form: Any) -> Tensors:
-    return (calls.softmax(given[0], form.dim, form.log, form.out),)
+    return (calls.softmax(given[0], form),)
 
 
 def _shapes(given: Tensors, form: Any) -> Tensors:
@@ -35,7 +20,7 @@ def _shapes(given: Tensors, form: Any) -> Tensors:
 
 
 def _gradients(dy: torch.Tensor, kept: Tensors, form: Any) -> Tensors:
-    return (calls.softmax_gradient(dy, kept[0], form.dim, form.log, form.source),)
+    return (calls.softmax_gradient(dy, kept[0], form),)
 
 
 SOFTMAX = door(
@@ -48,9 +33,11 @@ SOFTMAX = door(
         shapes=_shapes,
         gradients=_gradients,
         differentiated=(0,),
-        keeps=lambda given, results: results,
+        keeps=(1,),
         kept="Tensor y",
         gradient_types=lambda form: (form.source,),
         free=lambda given, form: {*range(given[0].ndim)} - {form.dim},
+        shortcuts=(calls.SOFTMAX.shortcut, calls.SOFTMAX_GRADIENT.shortcut),
+        reads=(0,),
     )
 )

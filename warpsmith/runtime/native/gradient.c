@@ -1,16 +1,18 @@
 /* Nodes of torch's autograd whose calls and gradients go past Python, where tables have launches.
  *
- * `recording` makes `forward(node, *arguments)` of a table whose entries have notes: (told, saved,
- * count, ways). Places in `saved` are of the arguments and, behind them, of the results, -1 for none;
- * the first `count` results are the node's, of which those behind the first are a function of the
- * first two arguments alone. The node then has `told`: (None, note). A forward call
- * in Python puts the knobs of its scope first.
+ * `recording` makes `forward(node, *arguments)` of a way: (shortcut, slow), where entries of the
+ * shortcut's table have notes: (told, saved, count, ways); or (shortcut, slow, saved), whose node has
+ * the first result, and is told the last argument. Places in `saved` are of the arguments and, behind
+ * them, of the results, -1 for none. The first `count` results are the node's, of which those behind
+ * the first are a function of the first two arguments alone. The node then has `told`: (None, note or
+ * argument). A forward call in Python puts the knobs of its scope first.
  *
- * `applying` makes the method `apply(*gradients)`. The node's class has `way`: (shortcut, asked,
- * slow). `asked(needs, told)` gives what launches are told behind their tensors, and for each
+ * `applying` makes the method `apply(*gradients)`. The node's class has `way`: (shortcut, slow,
+ * asked). `asked(needs, told)` gives what launches are told behind their tensors, and for each
  * argument of the forward call the place of its gradient among the results, the one behind the last
  * for none; `ways`, a dictionary, keeps that by what is needed. The launches read two gradients of
- * results, the second or None, and what was saved. */
+ * results, the second or None, and what was saved. Or it is (shortcut, slow, read, places): the
+ * launches read one gradient, those of what was saved, and what the node was told. */
 #include "launcher.h"
 
 enum { WAY, TOLD, NEEDS, SAVED, LAUNCH, TO_SAVE, FILLS, CONSTANTS, NAMES };
@@ -39,6 +41,16 @@ static PyObject *launched(PyObject *shortcut, PyObject *arguments, PyObject **no
         Py_INCREF(result = Py_NotImplemented);
     Py_XDECREF(launch);
     return result;
+}
+
+/* A tuple of results, of which there may be one, in place of them. */
+static PyObject *several(PyObject *results)
+{
+    if (PyTuple_Check(results))
+        return results;
+    PyObject *made = PyTuple_Pack(1, results);
+    Py_DECREF(results);
+    return made;
 }
 
 /* Items of a sequence of two tuples by their places; None for a place that neither has. */
@@ -74,13 +86,15 @@ static int mark_constants(PyObject *node, PyObject *results, Py_ssize_t count)
     return marked;
 }
 
-static PyObject *recorded(PyObject *node, PyObject *arguments, PyObject *results, PyObject *note)
+/* The node's results, when it has what its gradient needs. */
+static PyObject *recorded(
+    PyObject *node, PyObject *arguments, PyObject *results, PyObject *told, PyObject *places,
+    Py_ssize_t count)
 {
-    Py_ssize_t count = PyLong_AsSsize_t(PyTuple_GetItem(note, 2));
-    PyObject *saved = picked(arguments, results, PyTuple_GetItem(note, 1)), *made = NULL;
-    PyObject *told = PyTuple_Pack(2, Py_None, note);
-    if (saved && told && !PyObject_SetAttr(node, names[TO_SAVE], saved)
-        && !PyObject_SetAttr(node, names[TOLD], told)
+    PyObject *saved = picked(arguments, results, places), *made = NULL;
+    PyObject *both = PyTuple_Pack(2, Py_None, told);
+    if (saved && both && !PyObject_SetAttr(node, names[TO_SAVE], saved)
+        && !PyObject_SetAttr(node, names[TOLD], both)
         && !PyObject_SetAttr(node, names[FILLS], Py_False)
         && (count == 1 || mark_constants(node, results, count))) {
         if (count == 1)
@@ -88,22 +102,26 @@ static PyObject *recorded(PyObject *node, PyObject *arguments, PyObject *results
         else
             made = PyTuple_GetSlice(results, 0, count);
     }
-    Py_XDECREF(told);
+    Py_XDECREF(both);
     Py_XDECREF(saved);
     return made;
 }
 
-/* way: (shortcut, slow) */
 static PyObject *forward(PyObject *way, PyObject *given)
 {
-    PyObject *note = NULL, *made = NULL;
-    PyObject *arguments = PyTuple_GetSlice(given, 1, PyTuple_Size(given));
+    PyObject *note = NULL, *made = NULL, *node = PyTuple_GetItem(given, 0);
+    PyObject *arguments = node ? PyTuple_GetSlice(given, 1, PyTuple_Size(given)) : NULL;
     PyObject *results = arguments ? launched(PyTuple_GetItem(way, 0), arguments, &note) : NULL;
     if (results == Py_NotImplemented)
         made = PyObject_CallObject(PyTuple_GetItem(way, 1), given);
-    else if (results && note)
-        made = recorded(PyTuple_GetItem(given, 0), arguments, results, note);
-    else if (results)
+    else if (results && PyTuple_Size(way) == 3) {
+        PyObject *told = PyTuple_GetItem(arguments, PyTuple_Size(arguments) - 1);
+        if ((results = several(results)))
+            made = recorded(node, arguments, results, told, PyTuple_GetItem(way, 2), 1);
+    } else if (results && note) {
+        Py_ssize_t count = PyLong_AsSsize_t(PyTuple_GetItem(note, 2));
+        made = recorded(node, arguments, results, note, PyTuple_GetItem(note, 1), count);
+    } else if (results)
         PyErr_SetString(PyExc_SystemError, "an entry for a node has no note");
     Py_XDECREF(note);
     Py_XDECREF(results);
@@ -125,39 +143,58 @@ static PyObject *asked_of(PyObject *note, PyObject *needs, PyObject *function)
     return found;
 }
 
+/* Arguments of launches: so many gradients of results, None for those that are not there, what was
+ * saved, and one more. */
+static PyObject *arguments_of(PyObject *given, int count, PyObject *saved, PyObject *last)
+{
+    Py_ssize_t all = count + PyTuple_Size(saved) + 1;
+    PyObject *made = PyTuple_New(all);
+    for (Py_ssize_t k = 0; made && k < all; k++) {
+        PyObject *each = k >= count ? (k < all - 1 ? PyTuple_GetItem(saved, k - count) : last)
+            : k < PyTuple_Size(given) ? PyTuple_GetItem(given, k)
+                                      : Py_None;
+        Py_INCREF(each);
+        PyTuple_SetItem(made, k, each);
+    }
+    return made;
+}
+
 /* Gradients of the arguments; NotImplemented where Python has to find them. */
 static PyObject *differentiated(PyObject *node, PyObject *way, PyObject *given, PyObject *saved)
 {
-    PyObject *made = NULL, *needs = NULL, *asked = NULL, *all = NULL, *results = NULL;
-    PyObject *told = PyObject_GetAttr(node, names[TOLD]);
-    if (told && (PyTuple_GetItem(told, 0) != Py_None || PyTuple_GetItem(given, 0) == Py_None)) {
-        Py_DECREF(told);
-        Py_INCREF(Py_NotImplemented);
-        return Py_NotImplemented;
+    PyObject *made = NULL, *asked = NULL, *all = NULL, *places = NULL, *results = NULL;
+    PyObject *told = PyObject_GetAttr(node, names[TOLD]), *none = PyTuple_New(0);
+    if (!told || !none)
+        goto done;
+    if (PyTuple_GetItem(told, 0) != Py_None || PyTuple_GetItem(given, 0) == Py_None) {
+        Py_INCREF(made = Py_NotImplemented);
+        goto done;
     }
-    if (told && (needs = PyObject_GetAttr(node, names[NEEDS])))
-        asked = asked_of(PyTuple_GetItem(told, 1), needs, PyTuple_GetItem(way, 1));
-    if (asked && (all = PyTuple_New(PyTuple_Size(saved) + 3))) {
-        Py_ssize_t count = PyTuple_Size(saved) + 3;
-        for (Py_ssize_t k = 0; k < count; k++) {
-            PyObject *each = k < 2 ? (k < PyTuple_Size(given) ? PyTuple_GetItem(given, k) : Py_None)
-                : k < count - 1    ? PyTuple_GetItem(saved, k - 2)
-                                   : PyTuple_GetItem(asked, 0);
-            Py_INCREF(each);
-            PyTuple_SetItem(all, k, each);
+    if (PyTuple_Size(way) == 4) {
+        PyObject *read = picked(saved, none, PyTuple_GetItem(way, 2));
+        all = read ? arguments_of(given, 1, read, PyTuple_GetItem(told, 1)) : NULL;
+        Py_XDECREF(read);
+        places = PyTuple_GetItem(way, 3);
+    } else {
+        PyObject *needs = PyObject_GetAttr(node, names[NEEDS]);
+        if (needs)
+            asked = asked_of(PyTuple_GetItem(told, 1), needs, PyTuple_GetItem(way, 2));
+        Py_XDECREF(needs);
+        if (asked) {
+            all = arguments_of(given, 2, saved, PyTuple_GetItem(asked, 0));
+            places = PyTuple_GetItem(asked, 1);
         }
-        results = launched(PyTuple_GetItem(way, 0), all, NULL);
     }
-    if (results && PyTuple_Check(results)) {
-        PyObject *none = PyTuple_New(0);
-        made = none ? picked(results, none, PyTuple_GetItem(asked, 1)) : NULL;
-        Py_XDECREF(none);
-    } else
-        Py_XINCREF(made = results);
+    results = all ? launched(PyTuple_GetItem(way, 0), all, NULL) : NULL;
+    if (results == Py_NotImplemented)
+        Py_INCREF(made = results);
+    else if (results && (results = several(results)))
+        made = picked(results, none, places);
+done:
     Py_XDECREF(results);
     Py_XDECREF(all);
     Py_XDECREF(asked);
-    Py_XDECREF(needs);
+    Py_XDECREF(none);
     Py_XDECREF(told);
     return made;
 }
@@ -173,7 +210,7 @@ static PyObject *apply(PyObject *node, PyObject *given)
         PyObject *both = PyTuple_Pack(2, node, saved);
         PyObject *all = both ? PySequence_Concat(both, given) : NULL;
         Py_DECREF(result);
-        result = all ? PyObject_CallObject(PyTuple_GetItem(way, 2), all) : NULL;
+        result = all ? PyObject_CallObject(PyTuple_GetItem(way, 1), all) : NULL;
         Py_XDECREF(all);
         Py_XDECREF(both);
     }
@@ -185,8 +222,8 @@ static PyObject *apply(PyObject *node, PyObject *given)
 PyObject *recording(PyObject *module, PyObject *way)
 {
     static PyMethodDef function = {"forward", forward, METH_VARARGS, "forward(node, *arguments)"};
-    if (!PyTuple_Check(way) || PyTuple_Size(way) != 2)
-        return PyErr_Format(PyExc_TypeError, "a shortcut and a function are needed");
+    if (!PyTuple_Check(way) || PyTuple_Size(way) < 2 || PyTuple_Size(way) > 3)
+        return PyErr_Format(PyExc_TypeError, "a shortcut, a function and places are needed");
     return are_named() ? PyCFunction_New(&function, way) : NULL;
 }
 
