@@ -137,12 +137,12 @@ def norm(
     out: torch.dtype,
     dropped: float,
     saved: bool,
-    how: object,
+    how: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     """The norm over the last `dims` dimensions.
 
-    Calls of `NORM.shortcut` with the five tensors and `how`, which is to say all else, do the same
-    from then on.
+    Calls of `NORM.shortcut` with those of the five tensors that stand at the places which `how`
+    begins with, and with `how`, which is to say all else, do the same from then on.
 
     With a `seed`, a tensor of one integer, the share `dropped` of x is dropped first.
 
@@ -169,25 +169,35 @@ def norm(
         _norm_form(x.dtype, of_residual, eps, centered, out, dropped, saved),
     )
     shapes = (shape,) * (1 if residual is None else 2) + ((count, 1),) * ((1 + centered) * saved)
-    given = x, residual, weight, bias, seed
-    return NORM((*given, how), views, shapes, norm_note(given, dims, dropped, centered))
+    given, at = (x, residual, weight, bias, seed), how[0]
+    note = norm_note(given, at, dims, dropped, centered)
+    return NORM((*[given[place] for place in at], how), views, shapes, note, at)
 
 
 def norm_note(
-    given: tuple[torch.Tensor | None, ...], dims: int, dropped: float, centered: bool
+    given: tuple[torch.Tensor | None, ...],
+    at: tuple[int, ...],
+    dims: int,
+    dropped: float,
+    centered: bool,
 ) -> tuple[Any, ...]:
     """What a node of autograd keeps of a norm whose statistics are saved.
 
-    Returns what the gradient is told of the norm's five tensors; places of what it reads, the
-    source, mean, scale, weight and seed, in these, one more argument and the results, -1 for none;
-    how many of the results are the node's; and what is known of gradients, nothing.
+    Args:
+        given: the norm's five tensors.
+        at: places of those among them that the node has as arguments.
+
+    Returns what the gradient is told of these; places of what it reads, the source, mean, scale,
+    weight and seed, in the arguments, one more argument and the results, -1 for none; how many of
+    the results are the node's; and what is known of gradients, nothing.
     """
     kinds = [None if each is None else each.dtype for each in given[:4]]
     count = 1 if given[1] is None else 2
-    mean = len(given) + 1 + count
+    mean = len(at) + 1 + count
     source = 0 if count == 1 else mean - 1
-    saved = source, mean if centered else -1, mean + centered, 2, 4
-    return (dims, dropped, *kinds, given[4] is not None), saved, count, {}
+    weight, seed = (at.index(place) if place in at else -1 for place in (2, 4))
+    saved = source, mean if centered else -1, mean + centered, weight, seed
+    return (at, dims, dropped, *kinds, given[4] is not None), saved, count, {}
 
 
 def norm_gradient(

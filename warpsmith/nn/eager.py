@@ -13,32 +13,32 @@ from warpsmith.nn import calls, operators
 from warpsmith.nn.gradients import asked, norm_gradients, past_python, recorder, save_norm
 from warpsmith.nn.refusals import row_dimensions
 
-How = tuple[str, Sequence[int], float, bool, torch.dtype, float, bool]
-"""Who asks, and of `calls.norm` what is no tensor, with the shape for `dims`: in one, as each
-argument costs the host.
+How = tuple[tuple[int, ...], str, Sequence[int], float, bool, torch.dtype, float, bool]
+"""Places of tensors that are there among the five of `calls.norm`, who asks, and what is no tensor,
+with the shape for `dims`: in one, as each argument costs the host, None no less.
 """
 
-Given = tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]
+Given = tuple[Tensor | None, ...]
 
 
-def norm(
-    x: Tensor,
-    residual: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    seed: Tensor | None,
-    how: How,
-) -> tuple[Any, ...]:
+def norm(given: Given, how: How) -> tuple[Any, ...]:
     """`calls.norm` of arguments that are checked, unless some like these were."""
-    given = x, residual, weight, bias, seed
     done: Any = calls.NORM.shortcut.launch((*given, how))
-    return _norm(given, how) if done is NotImplemented else done
+    return _norm(_spread(given, how), how) if done is NotImplemented else done
+
+
+def _spread(given: Given, how: How) -> Given:
+    """The five tensors, of those that stand at some of their places."""
+    return tuple([given[how[0].index(k)] if k in how[0] else None for k in range(5)])
 
 
 def _norm(given: Given, how: How) -> tuple[Any, ...]:
-    who, shape, eps, centered, out, dropped, saved = how
-    dims = row_dimensions(who, given[0], shape, *given[1:4])
-    return calls.norm(*given, dims, eps, centered, out, dropped, saved, how)
+    _, who, shape, eps, centered, out, dropped, saved = how
+    x, residual, weight, bias, seed = given
+    assert x is not None
+    dims = row_dimensions(who, x, shape, residual, weight, bias)
+    told = dims, eps, centered, out, dropped, saved
+    return calls.norm(x, residual, weight, bias, seed, *told, how)
 
 
 class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
@@ -47,22 +47,19 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
     """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        residual: Tensor | None,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        seed: Tensor | None,
-        how: How,
-    ) -> Any:
-        """The normalized tensor, and `x + residual` where there is a residual."""
+    def forward(ctx: Any, *arguments: Any) -> Any:
+        """The normalized tensor, and `x + residual` where there is a residual, of tensors and
+        `How`.
+        """
+        how: How = arguments[-1]
+        at, _, shape, _, centered, _, dropped, _ = how
         # A tensor from a transform that is over has no memory.
-        inputs = x, residual, *_ = unwrap_dead_wrappers((x, residual, weight, bias, seed))
+        inputs = _spread(unwrap_dead_wrappers(arguments[:-1]), how)
+        x, residual, *_ = inputs
         results = _norm(inputs, how)
-        mean, scale = results[-2] if how[3] else None, results[-1]
+        mean, scale = results[-2] if centered else None, results[-1]
         source = x if residual is None else results[1]
-        save_norm(ctx, inputs, len(how[1]), how[5], source, mean, scale)
+        save_norm(ctx, inputs, at, len(shape), dropped, source, mean, scale)
         return results[0] if residual is None else results[:2]
 
     @staticmethod

@@ -24,6 +24,7 @@ Gradients = tuple[Tensor | None, Tensor | None, Tensor | None, Tensor | None]
 def save_norm(
     ctx: Any,
     inputs: tuple[Any, ...],
+    at: tuple[int, ...],
     dims: int,
     dropped: float,
     source: Tensor,
@@ -35,10 +36,11 @@ def save_norm(
 
     Args:
         inputs: the five tensors of `calls.norm`.
+        at: places of those among them that autograd has as arguments.
         source: what was normalized: a result, where there is a residual.
         constants: further results, which are no function of the inputs for autograd.
     """
-    ctx.told = knobs.scoped(), calls.norm_note(inputs, dims, dropped, mean is not None)
+    ctx.told = knobs.scoped(), calls.norm_note(inputs, at, dims, dropped, mean is not None)
     ctx.save_for_backward(source, mean, scale, inputs[2], inputs[4])
     ctx.set_materialize_grads(False)
     if inputs[1] is not None and not any(ctx.needs_input_grad[:2]):
@@ -49,19 +51,22 @@ def save_norm(
 @lru_cache(maxsize=256)
 def asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[int, ...]]:
     """What `calls.norm_gradient` is told behind its tensors, and which of its results the gradient
-    of each input of the norm is: the one behind the last where none is.
+    of each argument of the norm is: the one behind the last where none is.
 
     Args:
-        needed: of each input, the five tensors and others, whether its gradient is.
+        needed: of each argument, tensors and others, whether its gradient is.
     """
-    dims, dropped, *kinds, drops = told
-    types = [kind if need else None for kind, need in zip(kinds, needed, strict=False)]
+    at, dims, dropped, *kinds, drops = told
+    types: list[torch.dtype | None] = [None] * 4
+    for place, need in zip(at, needed, strict=False):
+        if need and place < 4:
+            types[place] = kinds[place]
     shared = types[0] is types[1] and not drops  # the gradients of x and the residual are one
-    places, used = [], 0
+    results, used = [], 0
     for number, kind in enumerate(types):
-        places.append(-1 if kind is None else 0 if number == 1 and shared else used)
-        used += places[-1] == used
-    places += [-1] * (len(needed) - len(places))
+        results.append(-1 if kind is None else 0 if number == 1 and shared else used)
+        used += results[-1] == used
+    places = [results[place] if place < 4 else -1 for place in at] + [-1] * (len(needed) - len(at))
     return (dims, dropped, *types), tuple(used if place < 0 else place for place in places)
 
 

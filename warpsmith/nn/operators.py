@@ -16,6 +16,8 @@ from torch import Tensor
 from warpsmith.nn import calls, gradients
 from warpsmith.nn.refusals import refuse_second_gradient
 
+_ALL = (0, 1, 2, 3, 4)
+
 
 def _norm(
     x: Tensor,
@@ -29,8 +31,8 @@ def _norm(
     out: torch.dtype,
     dropped: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    given = x, residual, weight, bias, seed, dims, eps, centered, out, dropped
-    y, *rest = calls.norm(*given, True, given[5:])
+    told = dims, eps, centered, out, dropped
+    y, *rest = calls.norm(x, residual, weight, bias, seed, *told, True, (_ALL, *told))
     scale = rest.pop()
     mean = rest.pop() if centered else x.new_empty(0)
     return y, x.new_empty(0) if residual is None else rest.pop(), mean, scale
@@ -58,7 +60,7 @@ def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> No
     source = inputs[0] if residual is None else total
     own = mean if centered else None
     constants = (mean, scale) if residual is not None else (mean, scale, total)
-    gradients.save_norm(ctx, inputs[:5], dims, dropped, source, own, scale, *constants)
+    gradients.save_norm(ctx, inputs[:5], _ALL, dims, dropped, source, own, scale, *constants)
 
 
 def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:

@@ -30,22 +30,26 @@ class Viewed:
         views: tuple[Any, ...],
         shapes: tuple[torch.Size, ...],
         note: tuple[Any, ...] = (),
+        at: tuple[int, ...] | None = None,
     ) -> tuple[Any, ...]:
         """The function's results, in these shapes.
 
         Args:
-            given: the caller's tensors, each at the place of its view; the last one is a constant
-                which says with them what views and shapes are.
+            given: the caller's tensors; the last one is a constant which says with them what views
+                and shapes are.
             views: arguments of the function.
             note: what a call past Python is told besides its results.
+            at: the place of each given tensor's view, where some views are of none.
         """
+        at = tuple(range(len(views) - 1)) if at is None else at
         found = self._fused(*views)
         results = found if isinstance(found, tuple) else (found,)
-        if all(_are_same(a, b) for a, b in zip(given[:-1], views[:-1], strict=True)):
+        if all(_are_same(a, views[k]) for a, k in zip(given[:-1], at, strict=True)):
             route = self._fused.known(views)
             if route is not None:
                 form, sizes = int(route.single), tuple(map(tuple, shapes))
-                self.shortcut.keep(given, route.run, route.places, form, sizes, note)
+                places = tuple(map(at.index, route.places))
+                self.shortcut.keep(given, route.run, places, form, sizes, note)
         pairs = zip(results, shapes, strict=True)
         return tuple([each if each.shape == shape else each.view(shape) for each, shape in pairs])
 
