@@ -10,7 +10,7 @@ import torch
 from tests.support.gradients import assert_right, drawn, with_gradients
 from warpsmith import knobs
 from warpsmith.errors import ArgumentError
-from warpsmith.nn import functional, head_programs
+from warpsmith.nn import embeddings, functional, head_programs
 from warpsmith.nn.head_programs import GateForm, TurnForm
 
 torch_functional = torch.nn.functional
@@ -108,6 +108,21 @@ def test_embeddings(dtype: torch.dtype) -> None:
         lambda w: torch_functional.embedding(index, w),
         weight,
     )
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("few", [3, 2])
+def test_torch_sums_few_words_where_it_does_not_round_on_the_way(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, few: int
+) -> None:
+    asked: list[int] = []
+    by_torch = embeddings._by_torch
+    monkeypatch.setattr(embeddings, "FEW", few)
+    monkeypatch.setattr(embeddings, "_by_torch", lambda *a: asked.append(1) or by_torch(*a))
+    weight = drawn((4, 8), dtype).requires_grad_()
+    functional.embedding(torch.tensor([1, 0, 1]), weight).sum().backward()
+    assert weight.grad[:, 0].tolist() == [1, 2, 0, 0]
+    assert bool(asked) == (few == 3 and dtype in (torch.float32, torch.float64))
 
 
 def test_nothing_to_compute() -> None:

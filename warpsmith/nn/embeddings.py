@@ -180,7 +180,7 @@ def _by_torch(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
 
 def sooner(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
     """`summed`; of few words by torch, in one kernel."""
-    return (_by_torch if words.numel() <= FEW else summed)(dy, words, rows, padding)
+    return (_by_torch if 0 < words.numel() <= FEW else summed)(dy, words, rows, padding)
 
 
 _OPERATOR = torch.library.custom_op("warpsmith::sums_of_words", sooner, mutates_args=())
