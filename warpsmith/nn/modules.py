@@ -58,10 +58,14 @@ class CrossEntropyLoss(torch.nn.CrossEntropyLoss):  # type: ignore[misc]  # torc
         self.z_loss = z_loss
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        try:
+            weight = self._buffers["weight"]
+        except KeyError:
+            weight = self.weight
         return functional.cross_entropy(
             input,
             target,
-            self.weight,
+            weight,
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
