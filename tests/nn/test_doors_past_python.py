@@ -114,3 +114,21 @@ def test_launches_are_those_of_python(
         monkeypatch.setattr(nodes[0], "way", (shortcut, refused, *rest))
         assert step() == by_python
     assert all(values for _, _, values in by_python[0])
+
+
+def test_an_embedding_is_read_past_python(gpu: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    index, weight = torch.zeros(3, 4, dtype=torch.int64), leaf(9, 8)
+
+    def step() -> None:
+        functional.embedding(index, weight).backward(torch.ones(3, 4, 8))
+        functional.embedding(index, weight.detach())
+
+    def refused(*args: Any) -> Any:
+        raise AssertionError("it went through Python")
+
+    with binaries.uncompiled():
+        step()
+        monkeypatch.setattr(heads, "embedding", refused)
+        step()
+    assert weight.grad is not None
+    assert weight.grad.shape == weight.shape

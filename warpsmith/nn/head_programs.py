@@ -169,6 +169,6 @@ def norm_rotary_gradient(
 
 
 @fuse
-def embedding(index: Any, weight: Any) -> Any:
+def embedding(index: Any, weight: Any, form: EmbeddingForm) -> Any:
     """Rows of the weight."""
     return ops.embedding(index, weight)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from warpsmith.nn import head_programs as programs
 from warpsmith.nn.calls import NAMES, statistic_type, wide_name
-from warpsmith.nn.doors import Program, Tensors, door
+from warpsmith.nn.doors import NOWHERE, Program, Tensors, door
 from warpsmith.nn.embeddings import sooner, summed
 from warpsmith.nn.head_programs import EmbeddingForm, GateForm, TurnForm
 from warpsmith.nn.modes import NARROW
@@ -130,7 +130,7 @@ def _embedded_shape(given: Tensors, form: Any) -> Tensors:
 
 def _run_embedding(given: Tensors, form: Any) -> Tensors:
     empty = given[0].numel() == 0 or given[1].numel() == 0
-    return _embedded_shape(given, form) if empty else (programs.embedding(*given),)
+    return _embedded_shape(given, form) if empty else (programs.embedding(*given, form),)
 
 
 def _embedding_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
@@ -208,5 +208,6 @@ _EMBEDDING = door(
         gradients=_embedding_gradients,
         differentiated=(1,),
         free=lambda given, form: range(given[0].ndim),
+        shortcuts=(programs.embedding.shortcut, NOWHERE),
     )
 )
