@@ -14,6 +14,7 @@ from tests.support.stand_in import StandIn, random_call, taken_by_c, told
 from warpsmith import ops
 from warpsmith.engine import loaded
 from warpsmith.engine.executable import Executable
+from warpsmith.engine.lives import own_memory, scratch_of
 from warpsmith.errors import WarpsmithError
 from warpsmith.frontends.fuse import Fused
 from warpsmith.runtime import launcher
@@ -60,6 +61,33 @@ def fused(gpu: StandIn, function: Any, *args: Any) -> warpsmith.Fused:
     assert made.shortcut._table is not None
     gpu.taken(args)
     return made
+
+
+def test_a_call_makes_one_piece_of_memory_for_itself(gpu: StandIn) -> None:
+    """Also for scratch of several kernels, of which none lies in another's."""
+    x = torch.ones(700, 64)
+    made = warpsmith.fuse(lambda x: ops.sum(x * ops.sum(x, [0])) + ops.mean(x * x))
+    with judge.uncompiled():
+        made(x)
+    gpu.taken([x])
+    for run in made.shortcut.launch, lambda given: made.run(*given):
+        run((x,))
+        own = [form for form in gpu.taken([x])[0] if form[2] is torch.uint8]
+        (trace, _) = next(iter(made._traces.entries.values()))
+        plan = trace.executable.last_plan
+        size, places = own_memory(plan)
+        assert own == [((size,), (1,), torch.uint8)]
+        pairs = zip(plan.launches, places, strict=True)
+        spans = [
+            (at[space.name], at[space.name] + scratch_of(space).bytes)
+            for launch, at in pairs
+            for space in launch.workspaces
+            if not space.zeroed
+        ]
+        assert len(spans) > 1
+        ends = [plan.arena.size, *(end for _, end in spans)]
+        assert all(end <= start for end, (start, _) in zip(ends, spans, strict=False))
+        assert ends[-1] <= size
 
 
 def pair() -> tuple[Any, Any]:

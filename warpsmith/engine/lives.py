@@ -8,9 +8,13 @@ time, and not the sum.
 
 from __future__ import annotations
 
+from typing import Any
+
 from warpsmith.engine.allocations import Allocation
+from warpsmith.engine.arena import ALIGNMENT
 from warpsmith.engine.launches import CallPlan, Workspace
 from warpsmith.ir.fusion import Fusion
+from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.values import dataclass
 
 LARGE = 16 << 20
@@ -68,9 +72,8 @@ def peak_of(fusion: Fusion, call: CallPlan) -> int:
     """Bytes that a call holds at most at one time, beside its arguments."""
     turns = turns_of(fusion, call)
     if not turns:
-        spaces = (scratch_of(space) for launch in call.launches for space in launch.workspaces)
-        made = (*call.outputs, *(space for space in spaces if space))
-        return call.arena.size + sum(each.bytes for each in made)
+        whole: int = own_memory(call)[0]
+        return whole + sum(each.bytes for each in call.outputs)
     sizes: dict[str, int] = {}
     most = 0
     for turn in turns:
@@ -79,6 +82,26 @@ def peak_of(fusion: Fusion, call: CallPlan) -> int:
         for name in turn.done:
             sizes.pop(name, None)  # it may be an argument
     return most
+
+
+def own_memory(call: CallPlan) -> tuple[Any, tuple[dict[str, Any], ...]]:
+    """One piece of memory for all that a call makes for itself at once.
+
+    Returns its bytes, and where each launch's scratch lies in it, by name: behind what passes
+    between kernels, and none where another's is, for launches may overlap. Of a line (`lines.py`)
+    these are expressions.
+    """
+    size: Any = call.arena.size if call.arena.offsets else 0
+    places: list[dict[str, Any]] = []
+    for launch in call.launches:
+        own: dict[str, Any] = {}
+        for space in launch.workspaces:
+            if not space.zeroed:
+                own[space.name] = size
+                count = space.elements * NUMPY_DTYPES[space.dtype].itemsize
+                size = (size + count + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        places.append(own)
+    return size, tuple(places)
 
 
 def scratch_of(space: Workspace) -> Allocation | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.engine.lines import Line, program_of
+from warpsmith.engine.lives import own_memory
 from warpsmith.engine.loaded import Loaded
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.places import parts_of
@@ -109,11 +110,14 @@ def _recipe_of(
     for each in call.outputs:
         where[each.name] = recipe.made(each.dtype, each.shape, each.strides)
     where |= {part: where[whole] for part, whole in parts_of(fusion).items()}
-    if call.arena.offsets:
-        arena = recipe.made("uint8", (call.arena.size,), None)
-        for name, offset in call.arena.offsets:
-            where[name] = recipe.memory(_PART, arena, recipe.number(offset))
-    spaces = [_scratch(recipe, launch) for launch in call.launches]
+    size, scratch = own_memory(call)
+    whole = 0 if isinstance(size, int) and not size else recipe.made("uint8", (size,), None)
+    for name, offset in call.arena.offsets:
+        where[name] = recipe.memory(_PART, whole, recipe.number(offset))
+    spaces = [
+        _scratch(recipe, launch, whole, own)
+        for launch, own in zip(call.launches, scratch, strict=True)
+    ]
     launches = tuple(
         _launch(recipe, launch, kernel, where | own, places)
         for launch, kernel, own in zip(call.launches, kernels, spaces, strict=True)
@@ -146,12 +150,14 @@ def row_major(shape: Sequence[int | Expr]) -> tuple[int | Expr, ...]:
     return tuple(reversed(strides))
 
 
-def _scratch(recipe: _Recipe, launch: Launch) -> dict[str, int]:
-    """Memories of a launch's workspaces by name."""
+def _scratch(
+    recipe: _Recipe, launch: Launch, whole: int, offsets: dict[str, Any]
+) -> dict[str, int]:
+    """Memories of a launch's workspaces by name, those that are not zeroed in a whole one."""
     return {
         space.name: recipe.memory(_COUNTERS, place, recipe.number(space.elements))
         if space.zeroed
-        else recipe.made(space.dtype, (space.elements,), None)
+        else recipe.memory(_PART, whole, recipe.number(offsets[space.name]))
         for place, space in enumerate(launch.workspaces)
     }
 

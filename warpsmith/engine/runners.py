@@ -14,7 +14,7 @@ from warpsmith.engine.allocations import Allocation
 from warpsmith.engine.counters import counters, counters_of_call
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.lines import Line, line_of, sketch_of
-from warpsmith.engine.lives import scratch_of, turns_of
+from warpsmith.engine.lives import own_memory, turns_of
 from warpsmith.engine.loaded import Loaded
 from warpsmith.engine.recipes import recipe_of
 from warpsmith.errors import ArgumentError, DeviceError
@@ -65,7 +65,7 @@ class OnDevice:
             (position, name) for position, name in enumerate(names) if name not in tensors
         )
         self._new = tuple(map(_form, call.outputs))
-        self._arena = call.arena
+        self._offsets = call.arena.offsets
         self._device = arrays.torch_device("cuda", ordinal)
         self._returned = tuple(o.value.name for o in fusion.outputs if o.alias_of is None)
         self._aliased = tuple(
@@ -74,10 +74,7 @@ class OnDevice:
             if o.alias_of is not None and o.place is None
         )
         self._parts = tuple(parts_of(fusion).items())
-        self._spaces = tuple(
-            tuple(_form(made) for each in launch.workspaces if (made := scratch_of(each)))
-            for launch in call.launches
-        )
+        self._own, self._spaces = own_memory(call)
         self._zeroed = tuple(
             {
                 space.name: (place, space.elements)
@@ -133,20 +130,20 @@ class OnDevice:
         except DeviceError:
             made.clear()
             raise
-        if self._arena.offsets:
-            what, size = "what passes between kernels", (self._arena.size,)
+        start = 0
+        if self._own:
+            what, size = "what passes between kernels", (self._own,)
             between = self._empty(what, size, None, self._torch.uint8)
             start = between.data_ptr()
-            addresses |= {name: start + offset for name, offset in self._arena.offsets}
+            addresses |= {name: start + offset for name, offset in self._offsets}
         stream = current_stream(self._ordinal)
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that
         # overlap, and what one of them wrote is no scratch for the next.
         zeros = counters_of_call(self._ordinal, self._zeroed, stream)
-        spaces = [{form[0]: self._empty(*form) for form in own} for own in self._spaces]
-        for loaded, own, zeroed in zip(self._loaded, spaces, zeros, strict=True):
-            for name, memory in (own | zeroed).items():
-                addresses[name] = memory.data_ptr()
+        for loaded, own, zeroed in zip(self._loaded, self._spaces, zeros, strict=True):
+            addresses |= {name: start + offset for name, offset in own.items()}
+            addresses |= {name: memory.data_ptr() for name, memory in zeroed.items()}
             loaded.start(addresses, scalars, stream)
         for name, position in self._aliased:
             inputs[position].copy_(made[name])
