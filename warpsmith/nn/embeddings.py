@@ -18,6 +18,7 @@ from warpsmith import ops
 from warpsmith.frontends.fuse import fuse
 from warpsmith.ir.dtypes import DataType
 from warpsmith.nn.calls import NAMES
+from warpsmith.nn.modes import NARROW
 
 PART, RUN = 4, 32
 """Rows of a part, and of a run of parts. At each of a part, of each word, a kernel looks where the
@@ -39,6 +40,15 @@ def summed(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
     found, order = _sorted(words, rows)
     made: Tensor = _rows(*_runs(dy, found, order, rows, padding), NAMES[dy.dtype])
     return made
+
+
+def of_few(words: Tensor, weight: Tensor, padding: int) -> Tensor | None:
+    """An embedding whose gradient torch sums, in one kernel; None of many words, and of 16 bits,
+    to which torch rounds on the way.
+    """
+    if words.numel() > FEW or weight.dtype in NARROW or not weight.requires_grad:
+        return None
+    return torch.embedding(weight, words, padding) if torch.is_grad_enabled() else None
 
 
 def add_sums(into: Tensor, dy: Tensor, words: Tensor, padding: int) -> Tensor:
@@ -178,12 +188,11 @@ def _by_torch(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
     return made
 
 
-def sooner(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
-    """`summed`; of few words by torch, in one kernel."""
-    return (_by_torch if 0 < words.numel() <= FEW else summed)(dy, words, rows, padding)
+def _sooner(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
+    return (_by_torch if words.numel() <= FEW else summed)(dy, words, rows, padding)
 
 
-_OPERATOR = torch.library.custom_op("warpsmith::sums_of_words", sooner, mutates_args=())
+_OPERATOR = torch.library.custom_op("warpsmith::sums_of_words", _sooner, mutates_args=())
 _OPERATOR.register_fake(lambda dy, words, rows, padding: dy.new_empty((rows, dy.shape[-1])))
 SUMMED = torch.ops.warpsmith.sums_of_words.default
 """`summed` as an operator, for graphs; of few words torch's."""

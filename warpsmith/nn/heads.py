@@ -10,9 +10,9 @@ from torch import Tensor
 from warpsmith.nn import head_programs as programs
 from warpsmith.nn.calls import NAMES, statistic_type, wide_name
 from warpsmith.nn.doors import NOWHERE, Program, Tensors, door
-from warpsmith.nn.embeddings import sooner, summed
+from warpsmith.nn.embeddings import of_few, summed
 from warpsmith.nn.head_programs import EmbeddingForm, GateForm, TurnForm
-from warpsmith.nn.modes import NARROW
+from warpsmith.nn.modes import is_traced
 from warpsmith.nn.refusals import check_embedding, check_gate, check_turn
 
 
@@ -64,8 +64,12 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     the order of the indices, and so the same every time.
     """
     padding = check_embedding("embedding", input, weight, padding_idx or 0)
-    form = EmbeddingForm(weight.shape[0], -1 if padding_idx is None else padding)
-    found: Tensor = _EMBEDDING("embedding", (input, weight), form)
+    padding = -1 if padding_idx is None else padding
+    found: Tensor | None = None
+    if not is_traced("embedding", input, weight, None, None):
+        found = of_few(input, weight, padding)
+    if found is None:
+        found = _EMBEDDING("embedding", (input, weight), EmbeddingForm(weight.shape[0], padding))
     return found
 
 
@@ -134,8 +138,7 @@ def _run_embedding(given: Tensors, form: Any) -> Tensors:
 
 
 def _embedding_gradients(dy: Tensor, given: Tensors, form: Any) -> Tensors:
-    run = summed if dy.dtype in NARROW else sooner  # torch rounds to 16 bits on the way
-    return None, run(dy, given[0], *form)
+    return None, summed(dy, given[0], *form)
 
 
 def _turned_alike(x: Tensor, cos: Tensor, sin: Tensor) -> list[int]:
