@@ -104,7 +104,7 @@ class Door:
     def __call__(self, who: str, given: Tensors, form: Any) -> Any:
         """The function's result."""
         program = self.program
-        if is_traced(who, *(*given, None, None, None)[:4]):
+        if is_traced(who, *given):
             program.check(given, form)
             if is_spread(*given):
                 return self._on_parts(who, given, form)

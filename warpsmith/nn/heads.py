@@ -66,7 +66,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     padding = check_embedding("embedding", input, weight, padding_idx or 0)
     padding = -1 if padding_idx is None else padding
     found: Tensor | None = None
-    if not is_traced("embedding", input, weight, None, None):
+    if not is_traced("embedding", input, weight):
         found = of_few(input, weight, padding)
     if found is None:
         found = _EMBEDDING("embedding", (input, weight), EmbeddingForm(weight.shape[0], padding))

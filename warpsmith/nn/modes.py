@@ -37,7 +37,11 @@ _PLAIN = frozenset({Tensor, torch.nn.Parameter})
 
 
 def is_traced(
-    who: str, x: Tensor, residual: Tensor | None, weight: Tensor | None, bias: Tensor | None
+    who: str,
+    x: Tensor,
+    residual: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> bool:
     """Whether torch has to see an operator: something other than plain eager mode is going on."""
     if _is_compiling():

@@ -47,7 +47,7 @@ def row_dimensions(
 
 def softmax_dimension(who: str, x: torch.Tensor, dim: int | None, dtype: torch.dtype | None) -> int:
     """The dimension counted from the first one, after all is checked."""
-    rank: int = max(x.ndim, 1)
+    rank: int = x.ndim or 1
     if dim is None or not -rank <= dim < rank:
         raise ArgumentError(
             f"{who} got dim {dim} for an input of {x.ndim} dimensions",
@@ -55,7 +55,8 @@ def softmax_dimension(who: str, x: torch.Tensor, dim: int | None, dtype: torch.d
             remedy=f"name a dimension from {-rank} to {rank - 1}",
         )
     if dtype is None:
-        _check(who, "input", x)
+        if x.dtype not in NAMES or x.layout is not torch.strided:
+            _check(who, "input", x)
     elif dtype in NAMES:
         _check_layout(who, "input", x)
     else:
