@@ -205,7 +205,8 @@ def _first_place(start: Any, extent: Expr) -> Any:
     """Where a slice begins; symbols are known to be inside."""
     if start is None or isinstance(start, int):
         first = start or 0
-        return integers.minimum(first, extent) if first >= 0 else integers.add(extent, first)
+        from_end = integers.maximum(integers.ZERO, integers.add(extent, first))
+        return integers.minimum(first, extent) if first >= 0 else from_end
     return start
 
 
