@@ -187,6 +187,24 @@ def test_calls_check_sizes_that_only_they_know(
         fuse(function)(*arrays)
 
 
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda x: ops.narrow(x, 0, -9, 2), "-4, and must be 0 or more: a slice begins there"),
+        (lambda x: ops.narrow(x, 0, 3, 3), "5, and must be 6 or more: a slice ends there"),
+        (lambda x: ops.narrow(x, 0, 3, -1), "-1, and must be 0 or more"),
+        (lambda x: ops.split(x, [9, -4], 0)[0], "5, and must be 9 or more: a slice ends there"),
+        (lambda x: ops.pad(x, [-3, -3]), "-1, and must be 0 or more"),
+    ],
+)
+def test_calls_check_sizes_that_definitions_know(function: Callable[..., Any], said: str) -> None:
+    """They were left out as if they held, and kernels read outside of tensors."""
+    with FusionDefinition() as fd:
+        fd.add_output(function(-fd.define_tensor([5], True)))
+    with pytest.raises(ArgumentError, match=f"WS0318.*the definition is {said}"):
+        fd.execute([np.ones(5, np.float32)])
+
+
 def test_indices_are_no_longer_than_what_they_keep() -> None:
     f = fuse(lambda x, i: ops.gather(x, i, 0))
     with pytest.raises(ArgumentError, match="WS0318.*gather reads T0 along it"):

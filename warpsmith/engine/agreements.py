@@ -104,11 +104,19 @@ def agreements(fusion: Fusion) -> tuple[Agreement, ...]:
     }
     found: dict[tuple[object, ...], Agreement] = {}
     for (left, right, reason, asks, elements), line in asked(fusion):
-        constant = isinstance(left, Const) and isinstance(right, Const)
-        if left != right and (right, left, asks, elements) not in found and not constant:
+        if not _holds(left, right, asks) and (right, left, asks, elements) not in found:
             agreement = Agreement(left, right, reason, asks, elements, names, line)
             found.setdefault((left, right, asks, elements), agreement)
     return tuple(found.values())
+
+
+def _holds(left: Expr, right: Expr, asks: Asks) -> bool:
+    """Whether a demand holds whatever a call passes."""
+    if not (isinstance(left, Const) and isinstance(right, Const)):
+        return left == right
+    if asks == "%":
+        return bool(right.value != 0 and left.value % right.value == 0)
+    return bool(left.value >= right.value if asks == ">=" else left.value == right.value)
 
 
 def emptied(fusion: Fusion, values: Mapping[str, float]) -> Iterator[int]:
