@@ -100,7 +100,8 @@ def _inverted(node: Any) -> Node | None:
     if accumulated not in ([], [False]) or len(places) != 1 or _sorted(places[0]) is None:
         return None
     shape = places[0].meta["val"].shape
-    return places[0] if _counts(values) and _same(base.meta["val"].shape, shape) else None
+    alike = all(_same(each.meta["val"].shape, shape) for each in (base, values))
+    return places[0] if alike and _counts(values) else None
 
 
 def _rises(sort: Any) -> bool:
