@@ -13,10 +13,11 @@ def drawn(rows: int, k: int, n: int, groups: int, dtype: Any) -> tuple[Any, Any]
 
 
 def by_group(x: Any, w: Any, ends: Any) -> Any:
-    """In float64; rows of no group are 0."""
+    """In float64; rows of no group are 0, and groups that end before others have none."""
     y = np.zeros((x.shape[0], w.shape[1]))
     begin = 0
     for matrix, end in zip(w, ends, strict=True):
+        end = max(begin, min(end, len(x)))
         y[begin:end] = x[begin:end].astype(np.float64) @ matrix.astype(np.float64).T
         begin = end
     return y

@@ -24,6 +24,7 @@ from warpsmith.ops.values import as_tensor, fusion_of
 
 _OP = "grouped_matmul"
 _SUMS = "the last dimensions of both operands are summed, and must be equal"
+_NO_GROUP = 2**62
 _COUNTS = "there is one number for each group: sizes must be equal"
 
 
@@ -39,8 +40,8 @@ def grouped_matmul(
 
     Of `x [rows, k]`, rows of a group stand together, and `sizes [groups]` says before which row
     each group ends, as `torch._grouped_mm` takes it; the first begins at 0. Rows behind the last
-    end are multiplied by zeros. Ends that decrease, or lie beyond the rows, give any numbers, and
-    nothing is read or written outside the tensors. The result is `[rows, n]`.
+    end are multiplied by zeros. A group that ends before another before it has no rows, and ends
+    beyond the rows count as the nearest one. The result is `[rows, n]`.
 
     Of `x [groups, rows, k]`, `sizes` says how many rows each group has; those behind them give 0,
     whatever they hold. The result is `[groups, rows, n]`.
@@ -81,8 +82,9 @@ def _of_all_groups(
     row, number = (
         iota(t.shape_axes[0].extent, dtype=DataType.Int, fusion=Fusion.of(x)) for t in (x, weight)
     )
-    before = pointwise.le(add_axes(ends, (False, True)), add_axes(row, (True, False)))
-    group = reductions.sum(as_tensor(before, _OP), [0], dtype=DataType.Int)
+    behind = pointwise.gt(add_axes(ends, (False, True)), add_axes(row, (True, False)))
+    after = pointwise.where(behind, add_axes(number, (False, True)), _NO_GROUP)
+    group = reductions.min(as_tensor(after, _OP), [0])
     own = pointwise.eq(add_axes(number, (False, True)), add_axes(group, (True, False)))
     made = matmul(add_axes(x, (True, False, False)), transpose(weight), precision=precision)
     kept = as_tensor(pointwise.where(add_axes(own, (False, False, True)), made, 0), _OP)

@@ -9,6 +9,23 @@ __device__ __forceinline__ I ws_group_end(const T* ends, I stride, I count, I ro
     return end < 0 ? 0 : end > rows ? rows : (I)end;
 }
 
+// Where the group of a lane begins, and ends, of 32 groups from `first` on, before which others end at
+// `begin`. A group begins where the one before ends, and one that ends before that has no rows.
+template <typename I, typename T>
+__device__ __forceinline__ I ws_group_begin(
+    const T* ends, I stride, I count, I rows, I first, unsigned lane, I begin, I& end) {
+    end = ws_group_end(ends, stride, count, rows, first + (I)lane);
+    const I before = __shfl_up_sync(0xffffffff, end, 1), start = lane ? before : begin;
+    if (!__any_sync(0xffffffff, end < start)) return start;
+    end = max(end, begin);
+    for (unsigned by = 1; by < 32; by *= 2) {
+        const I others = __shfl_up_sync(0xffffffff, end, by);
+        if (lane >= by) end = max(end, others);
+    }
+    const I last = __shfl_up_sync(0xffffffff, end, 1);
+    return lane ? last : begin;
+}
+
 // How many parts a group has, or of each kind: those of groups of one part alone, and others.
 template <typename I>
 __device__ __forceinline__ I ws_parts(I begin, I end, I size) {
@@ -34,7 +51,7 @@ __device__ __forceinline__ I ws_group_row(
         I found = rows;
 #pragma unroll 4
         for (I group = 0; group <= count; group++) {
-            const I end = ws_group_end(ends, stride, count, rows, group);
+            const I end = max(begin, ws_group_end(ends, stride, count, rows, group));
             const I parts = ws_parts(begin, end, size, single);
             if (0 <= part && part < parts) found = begin + part * size;
             part -= parts;
@@ -45,8 +62,8 @@ __device__ __forceinline__ I ws_group_row(
     for (I first = 0; first <= count; first += 32) {
         unsigned lane;  // asked for in each turn: NVRTC makes a loop for each answer to what it knows
         asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-        const I end = ws_group_end(ends, stride, count, rows, first + (I)lane);
-        const I before = __shfl_up_sync(0xffffffff, end, 1), start = lane ? before : begin;
+        I end;
+        const I start = ws_group_begin(ends, stride, count, rows, first, lane, begin, end);
         const I parts = ws_parts(start, end, size, single);
         I behind = parts;
         for (unsigned by = 1; by < 32; by *= 2) {
@@ -68,10 +85,15 @@ __device__ __forceinline__ I ws_of_groups(const T* ends, I stride, I count, I ro
     const bool whole = __activemask() == 0xffffffff;
     unsigned lane;
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
-    I found = 0;
-    for (I group = whole ? (I)lane : 0; group <= count; group += whole ? 32 : 1) {
-        const I begin = group ? ws_group_end(ends, stride, count, rows, group - 1) : 0;
-        found += of(begin, ws_group_end(ends, stride, count, rows, group));
+    I found = 0, begin = 0, end;
+    for (I group = 0; !whole && group <= count; group++, begin = end) {
+        end = max(begin, ws_group_end(ends, stride, count, rows, group));
+        found += of(begin, end);
+    }
+    for (I first = 0; whole && first <= count; first += 32) {
+        const I start = ws_group_begin(ends, stride, count, rows, first, lane, begin, end);
+        found += of(start, end);
+        begin = __shfl_sync(0xffffffff, end, 31);
     }
     for (unsigned by = 16; whole && by; by /= 2) found += __shfl_xor_sync(0xffffffff, found, by);
     return found;
