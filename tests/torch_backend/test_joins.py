@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from warpsmith.torch_backend.backend import backend
 from warpsmith.torch_backend.joins import stack_parts
 
 
@@ -67,3 +68,15 @@ def test_equal_parts_that_torch_reads_are_stacked(
     module.recompile()
     assert ("cat" not in module.code) == stacked
     torch.testing.assert_close(module(*given, mask), program(*given, mask))
+
+
+@pytest.mark.usefixtures("fresh")
+def test_sizes_that_turn_out_to_be_numbers_as_backward_is_traced() -> None:
+    """They are symbols in the graph still, which are equal, but not to be looked up."""
+
+    def program(x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.sort(torch.cat([x + x, x * 2]))[0], torch.prod(x, 1)
+
+    x = torch.randn(2, 2, requires_grad=True)
+    found = torch.compile(program, backend=backend, dynamic=True)(x)
+    torch.testing.assert_close(found, program(x))

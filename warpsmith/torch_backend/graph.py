@@ -22,7 +22,7 @@ from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
 from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
-from warpsmith.torch_backend.sizes import UnknownSize, is_number
+from warpsmith.torch_backend.sizes import UnknownSize, hint_of, is_number
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
 from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own
 from warpsmith.values import dataclass
@@ -229,7 +229,7 @@ def _others(node: Node, view: Node, region: Sequence[Node]) -> bool:
 
 def _whole(node: Node, view: Node) -> Step:
     """What gives a node of the reshape of it that a region gives."""
-    return Step((node,), Tensor.view, (view, tuple(node.meta["val"].shape)), {})
+    return Step((node,), Tensor.view, (view, tuple(map(hint_of, node.meta["val"].shape))), {})
 
 
 def _in_order(

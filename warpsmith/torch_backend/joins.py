@@ -12,7 +12,7 @@ from warpsmith.torch_backend.aten import FACTORIES, READS, VIEWS, name_of
 from warpsmith.torch_backend.changes import call
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.fused import CHEAP, is_fused, views_of
-from warpsmith.torch_backend.sizes import is_number
+from warpsmith.torch_backend.sizes import hint_of, is_number
 
 aten = torch.ops.aten
 
@@ -45,7 +45,7 @@ def stack_parts(graph: Graph) -> None:
             for step, before in zip(chain, (node, *chain), strict=False):
                 parts = [_instead(graph, step, before, part) for part in parts]
             stacked = _stack(graph, parts, axis)
-            joined = call(graph, aten.view.default, stacked, list(last.meta["val"].shape))
+            joined = call(graph, aten.view.default, stacked, list(_numbers(node)))
         last.replace_all_uses_with(joined)
         for each in (*reversed(chain), node):
             graph.erase_node(each)
@@ -64,7 +64,7 @@ def _numbers(node: Node) -> tuple[int, ...]:
     """The shape of a node that lies row by row, where all its sizes are numbers; else nothing."""
     tensor = node.meta["val"]
     known = all(map(is_number, tensor.shape)) and tensor.is_contiguous()
-    return tuple(tensor.shape) if known else ()
+    return tuple(map(hint_of, tensor.shape)) if known else ()
 
 
 def _next(node: Node, axis: int) -> Node | None:

@@ -11,7 +11,7 @@ from torch.fx import Graph, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from warpsmith.torch_backend.changes import call, given
-from warpsmith.torch_backend.sizes import is_number
+from warpsmith.torch_backend.sizes import hint_of, is_number
 from warpsmith.torch_backend.sorts import SORTS
 
 aten = torch.ops.aten
@@ -139,4 +139,4 @@ def _inverse(graph: Graph, order: Node, before: Node, numbered: Mapping[Node, in
 def _size(graph: Graph, node: Node, dim: int) -> Any:
     """A size, a number or what the graph computes it by."""
     size = node.meta["val"].shape[dim]
-    return size if is_number(size) else call(graph, aten.sym_size.int, node, dim)
+    return hint_of(size) if is_number(size) else call(graph, aten.sym_size.int, node, dim)

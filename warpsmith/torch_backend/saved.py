@@ -16,7 +16,7 @@ from warpsmith.torch_backend.changes import call
 from warpsmith.torch_backend.definition import bytes_of
 from warpsmith.torch_backend.fused import CHEAP, is_fused, views_of
 from warpsmith.torch_backend.regions import first_of
-from warpsmith.torch_backend.sizes import is_number
+from warpsmith.torch_backend.sizes import hint_of, is_number
 
 aten = torch.ops.aten
 
@@ -94,9 +94,10 @@ def _parts(graph: Graph, node: Node) -> Sequence[Node]:
     shapes = [part.shape for part in split.meta["val"]]
     axis = split.args[2] if len(split.args) > 2 else 0
     axis -= len(shapes[0]) if axis >= 0 else 0
-    ends = list(accumulate(shape[axis] for shape in shapes))
-    if not all(map(is_number, ends)):
+    if not all(is_number(shape[axis]) for shape in shapes):
         return (node,)
+    lengths = [hint_of(shape[axis]) for shape in shapes]
+    ends = list(accumulate(lengths))
 
     def sliced(operand: Node, begin: int, end: int) -> Node:
         shape = operand.meta["val"].shape
@@ -107,7 +108,7 @@ def _parts(graph: Graph, node: Node) -> Sequence[Node]:
     found = []
     for part in list(split.users):
         end = ends[part.args[1]]
-        begin = end - shapes[part.args[1]][axis]
+        begin = end - lengths[part.args[1]]
         with graph.inserting_before(split):
             args = map_arg(node.args, partial(sliced, begin=begin, end=end))
             found.append(call(graph, node.target, *args, **node.kwargs))
