@@ -12,14 +12,13 @@ from typing import Any
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import integers
-from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.reads import checked, chosen
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import pointwise
-from warpsmith.ops.broadcasting import add_axes, joined_axis
+from warpsmith.ops.broadcasting import add_axes, axis_of, joined_axis
 from warpsmith.ops.choosing import choose, gather, take_along_axis
 from warpsmith.ops.factories import full, iota
 from warpsmith.ops.masks import check_index
@@ -197,7 +196,7 @@ class _Places:
         """Values at indices along the dimension, and 0 at negative ones."""
         both = [values, index]
         axes = [joined_axis("scatter", both, k) for k in range(values.rank) if k != self.dim]
-        axes.insert(self.dim, IterDomain(index.shape_axes[self.dim].extent))
+        axes.insert(self.dim, axis_of(index.shape_axes[self.dim].extent))
         places = own_places(values.rank)
         found = chosen(0, index.dtype)
         places[self.dim] = checked(found, values.shape_axes[self.dim].extent)
