@@ -6,12 +6,12 @@ are in one kernel. Between kernels the rounded one takes half the bytes, and is 
 
 from __future__ import annotations
 
-from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.promotion import cast_tensor
-from warpsmith.schedulers.caching import repeats
+from warpsmith.planner.between import read_at_other_places
 
 
 def add_narrow_forms(fusion: Fusion) -> None:
@@ -32,9 +32,10 @@ def add_narrow_forms(fusion: Fusion) -> None:
 def narrow_forms(graph: Graph) -> dict[int, int]:
     """By number of a Float value, that of the cast in which it is stored; results stay Float.
 
-    So does what an operation repeats, which it can only read as it lies in memory.
+    So does what an operation repeats, or reads at other places: it can only read that as it lies in
+    memory.
     """
-    wide = {t.number for op in graph.operations if repeats(op) for t in tensor_inputs(op)}
+    wide = {t.number for op in graph.operations for t in read_at_other_places(op)}
     wide |= graph.results
     found: dict[int, int] = {}
     for operation in graph.operations:
