@@ -1,6 +1,7 @@
 """Orders and what is written by indices: PyTorch's, the same bits every time, on kernels too."""
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from tests.support.against_torch import DTYPES, defined, random, results
 from tests.support.rebuilding import rebuilt
 from warpsmith import FusionDefinition, fuse, ops
-from warpsmith.errors import ArgumentError, DefinitionError, SimulationError
+from warpsmith.errors import ArgumentError, DefinitionError, PlanWarning, SimulationError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.knobs import scope
 
@@ -199,3 +200,44 @@ def test_counts_in_rows_that_ascend() -> None:
         [rows, wanted]
     )
     assert np.array_equal(got, [[3, 0], [3, 4]])
+
+
+def test_what_is_written_to_one_element_is_one_by_definition() -> None:
+    """So that it is expanded, as what it was written to is."""
+    x, index, src = torch.zeros(1), torch.tensor([0, 0]), torch.tensor([2.0, 3.0])
+    with FusionDefinition() as fd:
+        given = fd.define_tensor([1], True), *map(fd.from_pytorch, (index, src))
+        fd.add_output(ops.expand(ops.index_add(*given, 0), [4]))
+    (got,) = fd.execute([x, index, src])
+    assert got.tolist() == [5.0] * 4
+
+
+def test_products_in_16_bits_are_added_where_indices_say() -> None:
+    """They are read at other places as they lie in memory: no kernel widened them before."""
+
+    def added(x: Any, weight: Any, index: Any) -> Any:
+        return ops.index_add(ops.cast(x, DataType.BFloat16), index, ops.linear(x, weight), 0)
+
+    x, weight = random((6, 8), DataType.BFloat16), random((8, 8), DataType.BFloat16, 1)
+    index = torch.tensor([0, 5, 5, 2, 5, 0])
+    want = x.double().index_add(0, index, x.double() @ weight.double().T)
+    with scope(device="sim"):
+        got = fuse(added)(x, weight, index)
+    torch.testing.assert_close(got.double(), want, rtol=2**-7, atol=2**-6)
+
+
+def test_a_sum_beside_what_is_written() -> None:
+    """Reads of the sum's kernel come early, and so does what tells their places, and others more:
+    else one loop waited for another, and that one for it.
+    """
+
+    def both(x: Any, index: Any, src: Any) -> Any:
+        written = ops.scatter(x, index, src, 0)
+        return ops.sum(x, [0], keepdim=True), written
+
+    x, index, src = random((8,), DataType.Float), torch.tensor([3, 3]), random((2,), DataType.Float)
+    with scope(device="sim"), warnings.catch_warnings():
+        warnings.simplefilter("error", PlanWarning)
+        total, got = fuse(both)(x, index, src)
+    torch.testing.assert_close(total, x.sum(0, keepdim=True))
+    torch.testing.assert_close(got, x.index_copy(0, index[:1], src[1:]))

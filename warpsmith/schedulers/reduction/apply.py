@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Reduction, takes_moments
+from warpsmith.ir.exprs import Reduction, takes_moments, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.levels import has_levels
 from warpsmith.ir.mapping import map_of
+from warpsmith.ir.reads import Read
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import rfactor
@@ -267,7 +269,8 @@ def _spread(
     vectorize(caches, params.vectorized)
     serial = next(p for p, axis in enumerate(reference.loop) if axis.is_reduction)
     copied = [c.register for c in caches if c.load and c.register not in after]
-    loads = [*copied, *(read.output for read in reads(fusion) if read.output not in after)]
+    taken = [read for read in reads(fusion) if read.output not in after]
+    loads = [*copied, *(read.output for read in taken), *_shared_places(fusion, taken)]
     inline_most(fusion, fusion.computed)
     if any(takes_moments(t.definition) for t in partials):
         keep_vectors_apart(reference, [t for t in others if t not in after])
@@ -278,6 +281,25 @@ def _spread(
         register.streaming = register in walks and register in copied
         position = serial + 1 if register in walks else serial
         inline_at(reference, position, best_effort=True, selected_tensors=(register,))
+
+
+def _shared_places(fusion: Fusion, taken: Sequence[Read]) -> list[TensorView]:
+    """What tells reads their places, and others something: it comes as early as these, which do not
+    wait for the others.
+    """
+    ahead: set[TensorView] = set()
+    waiting = [index for read in taken for index in read.indices]
+    while waiting:
+        tensor = waiting.pop()
+        if tensor.definition is not None and tensor not in ahead:
+            ahead.add(tensor)
+            waiting += tensor_inputs(tensor.definition)
+    own = {*ahead, *(read.output for read in taken)}
+    return [
+        tensor
+        for tensor in fusion.computed
+        if tensor in ahead and any(own.isdisjoint(use.outputs) for use in fusion.uses(tensor))
+    ]
 
 
 def keep_reductions_whole(fusion: Fusion) -> None:
