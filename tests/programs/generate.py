@@ -5,9 +5,10 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from tests.programs.growth import MIDDLE, SMALL, Budget, Growth
+from tests.programs.growth import LARGE, MIDDLE, SMALL, Budget, Growth
 from tests.programs.program import Input, InvalidProgramError, Program, Ref
 from tests.programs.steps import cast, choose, dropout, from_scalars, pointwise
+from tests.programs.steps_of_orders import ordered, parts, written
 from tests.programs.steps_of_places import chosen, elsewhere, made, scan
 from tests.programs.steps_of_products import by_group, of_bytes, product
 from tests.programs.steps_of_shapes import carried, move, norm, reduce
@@ -35,6 +36,9 @@ _STEPS: tuple[tuple[int, Step], ...] = (
     (4, scan),
     (5, elsewhere),
     (4, chosen),
+    (3, ordered),
+    (3, written),
+    (5, parts),
     (2, made),
     (4, from_scalars),
     (3, dropout),
@@ -43,7 +47,21 @@ _STEPS: tuple[tuple[int, Step], ...] = (
 """How often each kind of step is taken."""
 
 
+def siblings(g: Growth) -> None:
+    """Several steps that read the same tensor, as one kernel may take them together."""
+    name = g.pick(lambda value: bool(value.dims) and value.dtype.is_float)
+    some = (reduce, reduce, norm, carried, scan, product, chosen, elsewhere, written, parts)
+    with g.reading(name):
+        for step in g.choice.sample(some, g.choice.choice((2, 2, 3))):
+            attempted(g, step)
+
+
 FULL = Budget()
+
+WIDE = Budget(
+    operations=(2, 12), elements=2**17, products=2**24, extents=(*SMALL, *MIDDLE, *LARGE, 40000)
+)
+"""What takes many blocks, and a GPU."""
 
 
 def generate(seed: int, budget: Budget = FULL) -> Program:
@@ -88,9 +106,10 @@ def _outputs(g: Growth, program: Program) -> Iterable[tuple[str, str]]:
     if g.chance(0.03):
         chosen.append(g.choice.choice(inputs))
     aliased: set[str] = set()
+    written = 0.6 if g.chance(0.1) else 0.04
     for name in chosen[:_MOST_OUTPUTS]:
         alias = ""
-        if g.chance(0.04):
+        if g.chance(written):
             alias = _alias(g, name, program, aliased)
         aliased.add(alias)
         yield name, alias
@@ -110,16 +129,23 @@ def _alias(g: Growth, name: str, program: Program, taken: set[str]) -> str:
 
 def _step(g: Growth) -> None:
     """Take one step; what breaks a rule is taken back, and another one tried."""
-    weights, steps = zip(*_STEPS, strict=True)
+    weights, steps = zip(*_STEPS, (5, siblings), strict=True)
     for _ in range(_TRIES):
-        before = (g.meaning.program, dict(g.meaning.values), g.count)
-        scalars = dict(g.meaning.scalars)
-        try:
-            g.choice.choices(steps, weights)[0](g)
-        except InvalidProgramError:
-            pass
-        else:
-            if len(g.meaning.program.statements) > len(before[0].statements):
-                return
-        g.meaning.program, g.meaning.values, g.count = before
-        g.meaning.scalars = scalars
+        if attempted(g, g.choice.choices(steps, weights)[0]):
+            return
+
+
+def attempted(g: Growth, step: Step) -> bool:
+    """Whether a step adds something; what breaks a rule is taken back."""
+    before = (g.meaning.program, dict(g.meaning.values), g.count)
+    scalars = dict(g.meaning.scalars)
+    try:
+        step(g)
+    except InvalidProgramError:
+        pass
+    else:
+        if len(g.meaning.program.statements) > len(before[0].statements):
+            return True
+    g.meaning.program, g.meaning.values, g.count = before
+    g.meaning.scalars = scalars
+    return False

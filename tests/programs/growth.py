@@ -6,7 +6,8 @@ its numbers run away, or where too little is known of them: what is left can be 
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +63,7 @@ class Growth:
         self.choice = choice
         self.budget = budget
         self.count = 0
+        self._read = ""
         sizes = {f"n{k}": self.size() for k in range(choice.choice((2, 3, 3, 4)))}
         self.meaning = Meaning(Program(sizes, (), seed=seed))
         self.floats = [choice.choice(FLOATS) for _ in range(choice.choice((1, 1, 2)))]
@@ -142,12 +144,23 @@ class Growth:
 
     def pick(self, fitting: Callable[[Value], bool] = lambda value: True) -> str:
         """A tensor that fits, more likely a late one; none of 8 bits, which only products take."""
+        if self._read and fitting(self.value(self._read)):
+            return self._read
         values = self.meaning.values.items()
         names = [name for name, v in values if v.dtype not in BYTES and fitting(v)]
         if not names:
             raise InvalidProgramError("nothing fits")
         late = self.chance(0.6)
         return self.choice.choice(names[-3:] if late else names)
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[None]:
+        """Steps inside begin with this tensor, where it fits."""
+        self._read = name
+        try:
+            yield
+        finally:
+            self._read = ""
 
     def add(self, op: str, *args: Any, results: int = 1, **options: Any) -> str:
         """Append a statement; InvalidProgramError where it or its numbers will not do."""

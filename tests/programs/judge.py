@@ -198,12 +198,26 @@ def plan_only(fd: Any, inputs: Sequence[Any]) -> Any:
         return fd._ready(False).plan_for(inputs)
 
 
+def ran(program: Program) -> Meaning:
+    """What a program means: at small sizes, where it has a meaning at these.
+
+    Raises:
+        InvalidProgramError: where it has none.
+    """
+    meaning = Meaning(program.small())
+    try:
+        meaning.run()
+    except InvalidProgramError:  # as of indices inside of larger ones
+        meaning = Meaning(program)
+        meaning.run()
+    return meaning
+
+
 def valid(program: Program) -> bool:
     """Whether a program keeps all rules, has outputs, and can be written down."""
     try:
         program.definition()
-        meaning = Meaning(program.small())
-        meaning.run()
+        meaning = ran(program)
     except InvalidProgramError:
         return False
     inputs = {given.name for given in program.inputs if isinstance(given, Input)}

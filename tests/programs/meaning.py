@@ -12,7 +12,16 @@ from typing import Any
 from tests.programs import bounds
 from tests.programs.arrays import array
 from tests.programs.program import Extent, Input, Program, Ref, ScalarInput, Shape, Statement
-from tests.programs.rules import moves, places, pointwise, products, reductions, scalars
+from tests.programs.rules import (
+    moves,
+    orders,
+    parts,
+    places,
+    pointwise,
+    products,
+    reductions,
+    scalars,
+)
 from tests.programs.values import Value, perhaps_stored, require
 
 
@@ -126,18 +135,31 @@ RULES: dict[str, Callable[..., Any]] = {
     **{op: places.running_extreme(op) for op in ("cummax", "cummin")},
     **{op: places.joined(op) for op in ("cat", "stack")},
     **dict.fromkeys(("gather", "take_along_axis"), places.gather),
+    "argsort": orders.argsort,
+    "chunk": parts.parted,
     "cumprod": places.cumprod,
     "embedding": places.embedding,
+    "embedding_backward": orders.embedding_backward,
     "flip": places.flip,
+    "index_add": orders.by_rows(orders.scatter_add),
+    "index_copy": orders.by_rows(orders.scatter),
     "index_select": places.index_select,
     "logcumsumexp": places.logcumsumexp,
     "masked_fill": places.masked_fill,
+    "narrow": parts.narrow,
     "one_hot": places.one_hot,
+    "pad": parts.pad,
     "repeat_interleave": places.repeat_interleave,
     "roll": places.roll,
+    "scatter": orders.scatter,
+    "scatter_add": orders.scatter_add,
     "segment_set": moves.copied,
     "select": places.select,
+    "slice": parts.sliced,
+    "sort": orders.sort,
+    "topk": orders.topk,
     "tril": places.tril,
     "triu": places.triu,
+    "unbind": parts.unbind,
 }
 """Operations that are not simply entries of the table of pointwise ones."""

@@ -135,8 +135,11 @@ class Program:
     seed: int = field(default=0, compare=False)
 
     def small(self) -> Program:
-        """The program with sizes of at most 3: it keeps the same rules."""
-        sizes = {name: replace(s, extent=min(s.extent, 3)) for name, s in self.sizes.items()}
+        """The program with sizes of at most 3, but for fixed ones: it keeps the same rules."""
+        sizes = {
+            name: s if s.fixed else replace(s, extent=min(s.extent, 3))
+            for name, s in self.sizes.items()
+        }
         return replace(self, sizes=sizes)
 
     def extent(self, dim: Dim) -> int:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.programs import pool
-from tests.programs.generate import SIMULATED, Budget, enlarged, generate
+from tests.programs.generate import FULL, SIMULATED, WIDE, enlarged, generate
 from tests.programs.judge import Mode, Verdict, judged
 from tests.programs.program import Program
 from tests.programs.shrink import shrunk
@@ -34,8 +34,9 @@ class Judged:
 
 
 def program_of(seed: int, mode: Mode) -> Program:
-    """The program of a seed; where it is only planned, every other one at real sizes."""
-    program = generate(seed, SIMULATED if mode == "sim" else Budget())
+    """The program of a seed; where it is planned, or has a GPU, every other one is large."""
+    budget = SIMULATED if mode == "sim" else WIDE if mode == "gpu" and seed % 2 else FULL
+    program = generate(seed, budget)
     return enlarged(program) if mode == "plan" and seed % 2 else program
 
 

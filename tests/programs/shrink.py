@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tests.programs.judge import valid
-from tests.programs.meaning import Meaning
+from tests.programs.judge import ran, valid
 from tests.programs.program import (
     Extent,
     Input,
@@ -26,7 +25,7 @@ _EXTENTS = (2, 3, 4, 8, 17)
 def shrunk(program: Program, fails: Fails, most: int = 200) -> Program:
     """The smallest program that was found to fail as well, after at most so many trials."""
     left = most
-    current = _tidied(program)
+    current = tidied(program)
     if not fails(current):
         return program
     moved = True
@@ -49,20 +48,20 @@ def _candidates(program: Program) -> Iterator[Program]:
     made = {name for statement in program.statements for name in statement.results}
     if len(program.outputs) > 1:
         for output in program.outputs:
-            yield _tidied(replace(program, outputs=(output,)))
+            yield tidied(replace(program, outputs=(output,)))
         for output in program.outputs:
             rest = tuple(other for other in program.outputs if other is not output)
-            yield _tidied(replace(program, outputs=rest))
+            yield tidied(replace(program, outputs=rest))
     for name, alias in program.outputs:
         if alias:
             plain = tuple((n, "" if n == name else a) for n, a in program.outputs)
-            yield _tidied(replace(program, outputs=plain))
+            yield tidied(replace(program, outputs=plain))
     names = [name for name, _ in program.outputs]
     for statement in reversed(program.statements):  # an operand becomes the output
         if len(names) == 1 and names[0] in statement.results:
             for name in statement.reads():
                 if name in made:
-                    yield _tidied(replace(program, outputs=((name, ""),)))
+                    yield tidied(replace(program, outputs=((name, ""),)))
     for statement in reversed(program.statements):
         yield from _without(program, statement)
     yield from _with_smaller_sizes(program)
@@ -80,13 +79,13 @@ def _without(program: Program, statement: Statement) -> Iterator[Program]:
                 renamed = tuple(_renamed(other, result, name) for other in rest)
                 outputs = tuple((name if n == result else n, a) for n, a in program.outputs)
                 if len(set(outputs)) == len(outputs):
-                    yield _tidied(replace(program, statements=renamed, outputs=outputs))
+                    yield tidied(replace(program, statements=renamed, outputs=outputs))
     given = tuple(
         Input(name, values[name].dtype, values[name].dims, seed=number)
         for number, name in enumerate(statement.results)
         if name in values
     )
-    yield _tidied(replace(program, inputs=(*program.inputs, *given), statements=rest))
+    yield tidied(replace(program, inputs=(*program.inputs, *given), statements=rest))
 
 
 def _with_smaller_sizes(program: Program) -> Iterator[Program]:
@@ -133,7 +132,7 @@ def _with_plainer_inputs(program: Program) -> Iterator[Program]:
         yield replace(program, inputs=inputs)
 
 
-def _tidied(program: Program) -> Program:
+def tidied(program: Program) -> Program:
     """Without statements and inputs that no output needs."""
     needed = {name for name, _ in program.outputs} | {alias for _, alias in program.outputs}
     kept: list[Statement] = []
@@ -176,9 +175,7 @@ def _told(program: Program, needed: set[str], sizes: set[str]) -> bool:
 
 
 def _values(program: Program) -> dict[str, object]:
-    meaning = Meaning(program.small())
-    meaning.run()
-    return dict(meaning.values)
+    return dict(ran(program).values)
 
 
 def _renamed(statement: Statement, old: str, new: str) -> Statement:

@@ -43,9 +43,9 @@ def elsewhere(g: Growth) -> None:
         case "corner":
             g.add(g.choice.choice(("tril", "triu")), Ref(name), g.choice.randint(-2, 2))
         case "repeat":
-            g.add("repeat_interleave", Ref(name), Extent((_count(g),)), dim)
+            g.add("repeat_interleave", Ref(name), Extent((count_of(g),)), dim)
         case "join":
-            _join(g, name, dim)
+            join(g, name, dim)
         case "fill":
             value = g.value(name)
             mask = g.new_input(DataType.Bool, value.dims)
@@ -55,7 +55,7 @@ def elsewhere(g: Growth) -> None:
             g.add("masked_fill", Ref(name), Ref(mask), number)
 
 
-def _count(g: Growth) -> str:
+def count_of(g: Growth) -> str:
     """A size of two or three by definition."""
     count = g.choice.choice((2, 3))
     program = g.meaning.program
@@ -64,14 +64,15 @@ def _count(g: Growth) -> str:
     return f"c{count}"
 
 
-def _join(g: Growth, name: str, dim: int) -> None:
+def join(g: Growth, name: str, dim: int) -> None:
+    """A tensor and others like it, behind each other, or along a new dimension."""
     value = g.value(name)
     alike = [
         other
         for other, each in g.meaning.values.items()
         if (each.dims, each.dtype) == (value.dims, value.dtype)
     ]
-    count = _count(g)
+    count = count_of(g)
     parts = [Ref(name)]
     while len(parts) < g.meaning.program.sizes[count].extent:
         other = g.choice.choice(alike) if len(alike) > 1 or g.chance(0.3) else ""

@@ -112,14 +112,13 @@ UNDRAWN = {
     "numbers, and no tensors": ("shape", "size"),
     "rules that are functions of a program's own": ("reduce", "scan"),
     "extents that are no product of sizes": (
-        *("chunk", "narrow", "pad", "slice", "split", "tiles", "unbind"),
+        *("split", "tiles"),
         *("choose", "index"),
     ),
     "`full` by another name, of a fusion that has no tensor yet": ("ones", "zeros"),
     "`embedding` by another name": ("embedding_fwd",),
-    "orders of values that are not exact, and what orders of indices are made for": (
-        *("argsort", "sort", "topk", "count_up_to", "nth_parted", "float_rank", "double_rank"),
-        *("scatter", "scatter_add", "index_add", "index_copy", "embedding_backward", "or_zero"),
+    "what orders and writes at chosen places are made of": (
+        *("count_up_to", "nth_parted", "float_rank", "double_rank", "or_zero"),
     ),
     "numbers that `uniform`, `normal` and `dropout` are made of": ("philox", "kept"),
     "heads and losses of models, which have tests of their own": (

@@ -99,7 +99,7 @@ def select(program: Program, x: Any, index: int, dim: int) -> Value:
     return _elsewhere(tensor, left, lambda v: np.take(v, index, dim))
 
 
-def _indices(index: Value, extent: int) -> np.ndarray:
+def indices(index: Value, extent: int) -> np.ndarray:
     found = index.narrow()
     require(index.dtype in (DataType.Int, DataType.Int32), "indices are integers")
     require(not found.unknown.any(), "indices are known")
@@ -110,7 +110,7 @@ def _indices(index: Value, extent: int) -> np.ndarray:
 def index_select(program: Program, x: Any, index: Any, dim: int) -> Value:
     tensor, chosen = as_tensor(x), as_tensor(index)
     require(len(chosen.dims) == 1, "indices of one dimension")
-    places = _indices(chosen, program.extent(tensor.dims[dim]))
+    places = indices(chosen, program.extent(tensor.dims[dim]))
     dims = [*tensor.dims[:dim], chosen.dims[0], *tensor.dims[dim + 1 :]]
     return _elsewhere(tensor, dims, lambda v: np.take(v, places, dim))
 
@@ -118,7 +118,7 @@ def index_select(program: Program, x: Any, index: Any, dim: int) -> Value:
 def embedding(program: Program, index: Any, weight: Any) -> Value:
     chosen, rows = as_tensor(index), as_tensor(weight)
     require(len(rows.dims) == 2, "a matrix")
-    places = _indices(chosen, program.extent(rows.dims[0]))
+    places = indices(chosen, program.extent(rows.dims[0]))
     return _elsewhere(rows, (*chosen.dims, rows.dims[1]), lambda v: v[places])
 
 
@@ -126,7 +126,7 @@ def gather(program: Program, x: Any, index: Any, dim: int) -> Value:
     """`gather` and `take_along_axis`, of an index of the tensor's own dimensions."""
     tensor, chosen = as_tensor(x), as_tensor(index)
     require(tensor.dims == chosen.dims, "an index of each element")
-    places = _indices(chosen, program.extent(tensor.dims[dim]))
+    places = indices(chosen, program.extent(tensor.dims[dim]))
     return _elsewhere(tensor, tensor.dims, lambda v: np.take_along_axis(v, places, dim))
 
 
