@@ -118,6 +118,11 @@ WRITES: dict[str, Writes] = {
         lambda s, i: torch.ops.aten.embedding_dense_backward(s, i, 5, 2, False),
         (SOURCE.view(2, 3, 3), ROW.view(2, 3)),
     ),
+    "no rows that are copied": (
+        lambda x, i, s: ops.index_copy(x, i, s, 0),
+        lambda x, i, s: x.index_copy(0, i, s),
+        (TARGET, ROW[:0], SOURCE[:0]),
+    ),
     "no indices": (
         lambda x, i, s: ops.index_add(x, i, s, 0),
         lambda x, i, s: x.index_add(0, i, s),

@@ -181,8 +181,9 @@ class _Places:
     any: TensorView
 
     def last(self, values: TensorView) -> TensorView:
-        """The last of the values that are meant for each place."""
-        return self._at(values, self._at(self.order, self.behind))
+        """The last of the values that are meant for each place, 0 where there is none."""
+        found = pointwise.where(self.any, self._at(self.order, self.behind), -1)
+        return self._at(values, as_tensor(found, "scatter"))
 
     def total(self, values: TensorView) -> TensorView:
         """The sum of those values, 0 where there is none."""
