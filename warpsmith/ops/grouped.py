@@ -6,6 +6,7 @@ from warpsmith.errors import DefinitionError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import OF_GROUP, Precision
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import pointwise, reductions
 from warpsmith.ops.broadcasting import add_axes
@@ -79,16 +80,27 @@ def _of_all_groups(
     """The product of every row and every group's matrix, of which the row's own is kept: for what
     has one row, one group or one term by definition.
     """
-    row, number = (
-        iota(t.shape_axes[0].extent, dtype=DataType.Int, fusion=Fusion.of(x)) for t in (x, weight)
+    own = pointwise.eq(
+        add_axes(_numbers(weight.shape_axes[0].extent, ends), (False, True)),
+        add_axes(group_of_each(x.shape_axes[0].extent, ends), (True, False)),
     )
-    behind = pointwise.gt(add_axes(ends, (False, True)), add_axes(row, (True, False)))
-    after = pointwise.where(behind, add_axes(number, (False, True)), _NO_GROUP)
-    group = reductions.min(as_tensor(after, _OP), [0])
-    own = pointwise.eq(add_axes(number, (False, True)), add_axes(group, (True, False)))
     made = matmul(add_axes(x, (True, False, False)), transpose(weight), precision=precision)
     kept = as_tensor(pointwise.where(add_axes(own, (False, False, True)), made, 0), _OP)
     return reductions.sum(kept, [0], dtype=result_of(x.dtype))
+
+
+def group_of_each(count: Expr, ends: TensorView) -> TensorView:
+    """The group of each of so many places, the first that ends behind it; where none does, a number
+    that no group has.
+    """
+    numbers, places = (_numbers(n, ends) for n in (ends.shape_axes[0].extent, count))
+    behind = pointwise.gt(add_axes(ends, (False, True)), add_axes(places, (True, False)))
+    after = pointwise.where(behind, add_axes(numbers, (False, True)), _NO_GROUP)
+    return reductions.min(as_tensor(after, _OP), [0])
+
+
+def _numbers(count: Expr, beside: TensorView) -> TensorView:
+    return iota(count, dtype=DataType.Int, fusion=Fusion.of(beside))
 
 
 def _masked(

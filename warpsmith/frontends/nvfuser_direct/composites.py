@@ -11,6 +11,7 @@ from warpsmith.frontends.nvfuser_direct.failures import unsupported
 from warpsmith.frontends.nvfuser_direct.operation import operation
 from warpsmith.ir.dtypes import DataType as Type
 from warpsmith.ir.fusion import Fusion as Program
+from warpsmith.ops.grouped import group_of_each
 
 __all__ = [
     "grouped_mm",
@@ -63,7 +64,7 @@ def _by_groups(mat1: Any, mat2: Any, offsets: Any, dtype: Type | None) -> Any:
     if mat1.dtype.is_float8:
         mat1, mat2 = own.cast(mat1, Type.Half), own.cast(mat2, Type.Half)
     places = own.iota(offsets.size(0), dtype=Type.Int, fusion=Program.of(mat1))
-    of_columns = own.broadcast(_groups_along(mat1, -1, offsets), [True, False])
+    of_columns = own.broadcast(_group_along(mat1, -1, offsets), [True, False])
     belongs = own.eq(of_columns, own.broadcast(places, [False, True]))
     alone: Any = own.where(
         own.broadcast(belongs, [False, True, False]),
@@ -73,17 +74,13 @@ def _by_groups(mat1: Any, mat2: Any, offsets: Any, dtype: Type | None) -> Any:
     return own.matmul(alone, mat2, dtype=dtype)
 
 
-def _groups_along(tensor: Any, dim: int, offsets: Any) -> Any:
-    """Which group each place of a dimension is in; behind the last one how many there are."""
-    places = own.iota(own.size(tensor, dim), dtype=Type.Int, fusion=Program.of(tensor))
-    across, down = own.broadcast(places, [True, False]), own.broadcast(offsets, [False, True])
-    ended: Any = own.cast(own.le(down, across), Type.Int)
-    return own.sum(ended, [0])
+def _group_along(tensor: Any, dim: int, offsets: Any) -> Any:
+    return group_of_each(tensor.shape_axes[dim].extent, offsets)
 
 
 def _of_each(scale: Any, offsets: Any, made: Any, of_rows: bool) -> Any:
     """Scales of groups for each row of a product, or each column."""
-    group = _groups_along(made, -2 if of_rows else -1, offsets)
+    group = _group_along(made, -2 if of_rows else -1, offsets)
     last = own.minimum(group, own.sub(own.size(offsets, 0), 1))
     chosen = own.index_select(own.squeeze(scale, [1 if of_rows else 2]), last, 0)
     return chosen if of_rows else own.transpose(chosen)
