@@ -135,6 +135,15 @@ def test_the_first_empty_call_decides_no_layout() -> None:
     assert fused.traces == 1
 
 
+def test_an_empty_call_decides_no_layout_of_others() -> None:
+    """That of the trace which served it was taken for that of rows, which then were refused."""
+    for first in (torch.ones(8, 2).t(), torch.ones(2, 16)[:, ::2], torch.ones(8).expand(2, 8)):
+        fused = warpsmith.fuse(lambda x: x * 2)
+        for x in (first, torch.ones(0, 8), torch.ones(2, 8), first):
+            assert torch.equal(fused(x), x * 2)
+        assert fused.traces == 2
+
+
 def test_static_arguments_trace_again() -> None:
     x = random((4, 6), DataType.Float)
 

@@ -32,9 +32,12 @@ def may_serve(tensors: Sequence[TensorView], inputs: Sequence[Any]) -> bool:
 
 
 def _lies_alike(tensor: TensorView, info: ArrayInfo) -> bool:
-    """Whether an array has the order and the gaps of a definition, as far as it shows them."""
+    """Whether an array has the order and the gaps of a definition, as far as it shows them. Without
+    elements it has those of rows, which then are of its class.
+    """
     if 0 in info.shape:
-        return True
+        in_order = list(tensor.memory_order()) == list(range(tensor.rank))
+        return in_order and False not in tensor.contiguity
     expected, last = 1, 0
     for d in reversed(tensor.memory_order()):
         extent, stride = info.shape[d], info.strides[d]
