@@ -92,8 +92,9 @@ def parts(g: Growth) -> None:
         g.add("unbind", Ref(name), dim, results=g.meaning.program.extent(dims[dim]))
     elif kind == "narrow":
         free: list[Dim] = [(size,) for size in g.meaning.program.sizes]
-        start = g.choice.choice((0, 0, 1, 3, -1, -4))
-        g.add("narrow", Ref(name), dim, start, Extent(g.choice.choice(free)))
+        start, length = g.choice.choice((0, 0, 1, 3, -1, -4)), g.choice.choice(free)
+        _fix(g, dims[dim] + length)
+        g.add("narrow", Ref(name), dim, start, Extent(length))
     elif kind == "pad":
         dim = len(dims) - 1 - g.choice.randrange(min(2, len(dims)))
         widths = g.choice.randint(-3, 4), g.choice.randint(-3, 4)
@@ -114,10 +115,16 @@ def parts(g: Growth) -> None:
 
 def _tie(g: Growth, dim: Dim, extent: int) -> None:
     """A size that follows from a dimension, which keeps its own from now on."""
-    if extent < 0 or not dim or (extent == 1 and g.meaning.program.is_static(dim)):
+    static = g.meaning.program.is_static(dim)
+    if extent < 0 or not dim or (extent == 1 and static):
         raise InvalidProgramError("no such size")
+    sizes = {f"p{extent}{'s' * static}": Size(extent, static, fixed=True)}
+    g.meaning.program = replace(g.meaning.program, sizes=sizes | dict(g.meaning.program.sizes))
+    _fix(g, dim)
+
+
+def _fix(g: Growth, names: Dim) -> None:
+    """Sizes that stay as they are where others are enlarged."""
     program = g.meaning.program
-    sizes = {n: replace(s, fixed=True) if n in dim else s for n, s in program.sizes.items()}
-    name = f"p{extent}{'s' * program.is_static(dim)}"
-    sizes.setdefault(name, Size(extent, program.is_static(dim), fixed=True))
+    sizes = {n: replace(s, fixed=s.fixed or n in names) for n, s in program.sizes.items()}
     g.meaning.program = replace(program, sizes=sizes)

@@ -70,7 +70,7 @@ def by_group(g: Growth) -> None:
     groups = value.dims[0] if len(value.dims) == 3 else _free_dim(g, ())
     weight = _other(g, value.dtype, (groups, _free_dim(g, ()), value.dims[-1]), value)
     kind = g.choice.choice((DataType.Int, DataType.Int32))
-    ends = Ref(g.new_input(kind, (groups,), "ends"))
+    ends = Ref(g.new_input(kind, (groups,), g.choice.choice(("ends", "ends", "normal"))))
     if g.chance(0.3):
         ends = Ref(g.add("minimum", ends, g.meaning.program.extent(value.dims[-2])))
     g.add("grouped_matmul", Ref(name), Ref(weight), ends, **_options(g, value.dtype))

@@ -117,7 +117,8 @@ def scatter_add(program: Program, x: Any, index: Any, src: Any, dim: int) -> Val
             (count, np.ones(doubt.shape)),
         ):
             before = np.take_along_axis(sums, row, axis)
-            np.put_along_axis(sums, row, before + added, axis)
+            with np.errstate(all="ignore"):
+                np.put_along_axis(sums, row, before + added, axis)
     if not compute.is_float:
         return Value(tensor.dtype, tensor.dims, Bounded(compute, total, error))
     with np.errstate(all="ignore"):

@@ -186,8 +186,8 @@ def grouped_matmul(
     dtype: DataType | None = None,
     precision: str = "exact",
 ) -> Value:
-    """Ends are known, do not decrease, and lie among the rows; of three dimensions, sizes say how
-    many rows of each group are not 0.
+    """Ends are known; those that decrease are those before them, and those outside of the rows the
+    nearest. Of three dimensions, sizes say how many rows of each group are not 0.
     """
     first, second, told = as_tensor(x), as_tensor(weight), as_tensor(sizes)
     require(first.dtype is second.dtype and first.dtype in FLOATS, "types")
@@ -205,8 +205,8 @@ def grouped_matmul(
     require(bool(first.dims[0] and second.dims[0] and second.dims[2]), "dimensions of 1")
     dims = (first.dims[0], second.dims[1])
     require(math.prod(program.shape((*dims, second.dims[2]))) <= _MOST_HELD, "too large")
-    ends, rows = told.wide.value, program.shape(dims)[0]
-    require(bool((np.diff(ends, prepend=0) >= 0).all() and (ends <= rows).all()), "ends")
+    rows = program.shape(dims)[0]
+    ends = np.maximum.accumulate(np.clip(told.wide.value, 0, rows))
     group = np.searchsorted(ends, np.arange(rows), "right")
 
     def own_matrices(v: np.ndarray) -> np.ndarray:
