@@ -10,10 +10,11 @@ from tests.programs.judge import judged
 from tests.programs.meaning import Meaning
 from tests.programs.values import perhaps_stored
 from tests.support.storable import BFLOAT, CASES, Body
-from warpsmith import ops
+from warpsmith import DataType, FusionDefinition, ops
 from warpsmith.engine import executable as engine
 from warpsmith.engine.plan import prepare
 from warpsmith.ir.fusion import Fusion
+from warpsmith.knobs import scope
 from warpsmith.planner import divided, trials
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.plan import cut
@@ -131,7 +132,20 @@ def test_no_kernel_reads_what_it_writes_and_none_writes_what_another_does(
 
 def test_what_is_empty_is_joined_with_nothing_else() -> None:
     """A grid of no blocks would leave a dropout's mask unwritten, beside a product of nothing."""
-    from tests.programs.run import program_of
-
-    verdict = judged(program_of(261510722, "sim"), "sim")
-    assert verdict.kind == "passed", verdict.message
+    given = np.ones((33, 0, 127), np.float16), 3, np.ones((127, 0), np.float32)
+    with FusionDefinition() as fd:
+        empty = fd.define_tensor([-1, 0, 127], True, DataType.Half)
+        seed = fd.define_scalar(DataType.Int)
+        nothing = fd.define_tensor([127, 0], True)
+        whole = fd.ops.iota(127, 0, 1, DataType.Int32)
+        float_ = fd.ops.iota(127, -3, 1, DataType.Float)
+        moved = ops.roll(float_, [-4], [0])
+        kept, mask = ops.dropout(float_ * 0.25, 0.1, rng_seed=seed, rng_offset=1)
+        fd.add_output(ops.bitwise_not(ops.bitwise_and(whole, whole)))
+        fd.add_output(ops.isfinite(ops.transpose(empty, 0, 1)))
+        fd.add_output(ops.cosh(ops.tanh(whole * 0.25)))
+        fd.add_output(mask)
+        fd.add_output(moved / (ops.abs(float_ * 0.25) + 0.5))
+        fd.add_output(ops.einsum("a,az->z", kept, nothing))
+    with scope(device="sim"):
+        fd.validate(given)
