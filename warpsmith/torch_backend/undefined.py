@@ -19,7 +19,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from warpsmith.torch_backend.changes import call
-from warpsmith.torch_backend.sizes import is_number
+from warpsmith.torch_backend.sizes import hint_of, is_number
 from warpsmith.torch_backend.source import Boxed
 
 aten = torch.ops.aten
@@ -52,7 +52,7 @@ def let_be_undefined(backward: GraphModule) -> None:
     inputs = graph.find_nodes(op="placeholder")
     for node in _gradients(graph):
         wanted = node.meta["val"]
-        told = list(wanted.shape), wanted.dtype, wanted.device
+        told = list(map(hint_of, wanted.shape)), wanted.dtype, wanted.device
         with graph.inserting_after(inputs[-1]):
             known = graph.call_function(defined, (node, *told))
         known.meta["val"] = wanted
@@ -107,7 +107,7 @@ def for_undefined(
         if missing not in made and len(made) >= MOST_SETS:
             for place in missing:
                 like = gradients[place]
-                args[place] = defined(None, like.shape, like.dtype, like.device)
+                args[place] = defined(None, [*map(hint_of, like.shape)], like.dtype, like.device)
             missing = ()
         if missing not in made:
             left = [each for place, each in enumerate(example_inputs) if place not in missing]
@@ -135,7 +135,8 @@ def _with_zeros(module: GraphModule, places: Iterable[int]) -> GraphModule:
     inputs = graph.find_nodes(op="placeholder")
     for node in [inputs[place] for place in places]:
         wanted = node.meta["val"]
-        shape, kind = list(wanted.shape), {"dtype": wanted.dtype, "device": wanted.device}
+        shape = list(map(hint_of, wanted.shape))
+        kind = {"dtype": wanted.dtype, "device": wanted.device}
         with graph.inserting_before(inputs[-1].next):
             node.replace_all_uses_with(call(graph, aten.full.default, shape, 0, **kind))
         graph.erase_node(node)
