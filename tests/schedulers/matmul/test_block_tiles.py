@@ -73,12 +73,58 @@ def test_tiles_fill_rounds() -> None:
     assert not any(params.tile[1] == 176 for params, _ in many)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("m", "tile", "stream"), [(5, (64, 8), True), (20, (64, 24), False)])
+@pytest.mark.parametrize("kind", ["squares", "blocks", "columns"])
+def test_few_rows_are_columns_of_a_tile(
+    monkeypatch: pytest.MonkeyPatch, kind: str, m: int, tile: tuple[int, int], stream: bool
+) -> None:
+    """So none of what is multiplied lies behind the last row, and scales are those of columns."""
+    args, wanted = operands(m, 200, 1168, kind)
+
+    def swapped(fusion: Any, problem: Problem) -> Any:
+        ways = heuristic.ranked(fusion, problem)
+        return next(p for p, _ in ways if p.swapped and (p.tile[:2], p.stream) == (tile, stream))
+
+    monkeypatch.setattr(heuristic, "choose", swapped)
+    with knobs.scope(device="sim"):
+        scaled = program(kind, dtype=DataType.BFloat16)
+        compiled = scaled.lower(*args).compile()
+        assert compiled.verify(schedules=1).verdict == "clean"
+        got = torch.as_tensor(scaled(*args))
+    assert "swapped=True" in compiled.explain()
+    assert float((got.double() - wanted).norm() / wanted.norm()) < 2**-8
+
+
+def test_no_group_multiplies_what_lies_behind_the_last_row() -> None:
+    """Copies of what lies outside take longer than of what lies inside."""
+    for m, most in ((24, 64), (64, 64), (65, 128), (128, 128), (129, 192)):
+        ways = work(m, 5120, 7808).ranked(PROBLEM)
+        assert max(params.tile[0] for params, _ in ways) == most
+
+
 def test_few_tiles_are_shared() -> None:
     """Of 58 tiles of 64 x 64 two blocks have parts of k each: their steps take as long however
     little they multiply.
     """
     assert best(16, 3712, 10112) == ((64, 64), True)
+    assert best(216, 2944, 10112) == ((128, 96), True)
     assert not best(8, 1280, 1280)[1]
+
+
+def test_tiles_of_few_rows_are_low() -> None:
+    """One group of 64 rows: two take longer where half of what they have lies outside, and where
+    one's steps are short anyhow. Rows are columns of a tile where those are up to 32.
+    """
+    assert best(128, 1408, 1792)[0] == (64, 32)
+    assert best(416, 1152, 4224)[0] == (64, 64)
+    for m, n, k in ((24, 5120, 7808), (8, 7808, 9984), (24, 4480, 3456)):
+        plain = work(m, n, k)
+        scales = tuple(each.swapped for each in plain.scales)
+        turned = replace(plain, m=n, n=m, scales=scales, swapped=True, few=m)
+        params, _ = heuristic.best_way((plain, turned), PROBLEM)
+        assert params.swapped
+        assert params.tile[:2] == (64, m)
 
 
 @pytest.mark.parametrize(

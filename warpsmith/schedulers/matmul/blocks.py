@@ -108,6 +108,11 @@ class Spread:
         share = has[-1] if len(has) == 1 else 1  # rows of several dimensions are not told apart
         return cls(rows=bool(has), share=share if has else 0)
 
+    @property
+    def swapped(self) -> Spread:
+        """The same of a product with its operands swapped."""
+        return replace(self, rows=not self.rows) if self.share else self
+
     def together(self, edge: Count) -> Count:
         """Rows or columns that have one scale, wherever a tile of so many begins."""
         return np.gcd(edge, self.share)
@@ -119,10 +124,19 @@ def held_each_step(scales: Iterable[Spread], rows: Numbers, columns: Numbers) ->
     return sum((edge // each.together(edge) for each, edge in edges), np.zeros_like(rows))
 
 
-def read_each_step(scales: Iterable[Spread], columns: Numbers) -> Numbers:
-    """Scales of a tile's columns that each thread reads in a step, where neighbours share some."""
-    shared = (each for each in scales if not each.rows and each.share > 1)
-    return sum((columns // each.together(columns) for each in shared), np.zeros_like(columns))
+def read_each_step(
+    scales: Iterable[Spread], rows: Numbers, columns: Numbers
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Scales of a tile of so many rows and columns in each step, as threads read them: those that
+    neighbouring columns share, those that each column has for itself, and so for rows.
+    """
+    found = [np.zeros_like(columns)] * 3
+    for each in scales:
+        edge = rows if each.rows else columns
+        kind = 1 + each.rows if each.share == 1 else 0
+        if each.share and (kind or not each.rows):
+            found[kind] = found[kind] + edge // each.together(edge)
+    return found[0], found[1], found[2]
 
 
 def at_once(k: int) -> int:

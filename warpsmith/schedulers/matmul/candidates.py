@@ -151,11 +151,13 @@ def candidates(
     held = prologue is not None
     plain = not (held or scales)
     turned_out = swapped and bool(moved.staged)
-    all_tiles = held or turned_out or not swapped
+    all_tiles = held or (turned_out and not scales) or not swapped
     tiles = (*TILES, *SMALL, *LARGE, *(CARRYING if scales else ()))
     wide = [(0, *tile, 1) for tile in tiles] if all_tiles else []
-    heights = (ROWS, 2 * ROWS) if few else ()
-    deep = [lines for lines in LINES if not held or lines * DEPTH_BYTES <= COMPUTED_BYTES]
+    high_too = () if scales else (2 * ROWS,)  # of which two groups with sums gain nothing
+    heights = (ROWS, *high_too) if few else ()
+    most = COMPUTED_BYTES if held else DEPTH_BYTES if scales else LINES[-1] * DEPTH_BYTES
+    deep = [lines for lines in LINES if lines * DEPTH_BYTES <= most]
     narrow = [(0, rows, few, lines) for lines in deep for rows in heights]
     high = [(0, *tile, 1) for tile in HIGH] if plain and all_tiles else []
     groups_in_turn = TURNS if all_tiles and not held else ()
@@ -180,7 +182,9 @@ def candidates(
     fits &= (across == 1) | (-(-n // columns) >= across)
     fits &= (columns == few) | (shared_by(down, columns, turned=turned) == down)
     if scales:
-        fits &= (turns == 0) & (down * across * splits == 1) & np.isin(columns, CARRIED)
+        fits &= (turns == 0) & (down * across * splits == 1)
+        fits &= np.isin(columns, CARRIED) | (columns == few)
+        fits &= rows < max(m, 1) + ROWS  # what lies outside takes longer to come
         fits &= (columns < CARRIED[0]) | (groups > 1)  # while one adds up another multiplies
 
     turns, rows, columns, lines, down, across, splits = forms[fits].T

@@ -166,7 +166,7 @@ class Work:
             groups=self.groups or 1,
             loaded=columns,
             loaders=(ways.across, down),
-            scales=read_each_step(self.scales, ways.columns),
+            scales=read_each_step(self.scales, ways.rows, ways.columns),
         )
 
     def loaded_columns(self, ways: Ways) -> Numbers:
@@ -268,7 +268,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         n=n,
         k=sizes[-1],
         swapped=swapped,
-        few=0 if blocks else few_columns(n, atom, turned=turned[1]),
+        few=0 if blocks and not swapped else few_columns(n, atom, turned=turned[1]),
         batches=batches,
         element=atom.size,
         odd=atom.takes(MOST_COLUMNS - STEP),
@@ -277,7 +277,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         drawn=drawn_beside(behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
-        scales=tuple(blocks.scales.values()) if blocks else (),
+        scales=tuple(s.swapped if swapped else s for s in blocks.scales.values()) if blocks else (),
         fours=in_fours(fusion, product, problem),
         groups=None if by_group is None else problem.size(by_group[1].extent),
         prologue=prologue_of(fusion, product.b if swapped else product.a),
@@ -299,10 +299,10 @@ def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
     operands swapped; of both where that makes columns few, or results are turned on their way.
     """
     work = work_of(fusion, problem, swapped=is_computed(product_of(fusion).b))
-    plain = work.products == 1 and work.prologue is None and not work.scales
+    plain = work.products == 1 and work.prologue is None
     if plain and work.groups is None and min(work.m, work.n):
         other = work_of(fusion, problem, swapped=True)
-        if other.few or other.moved.staged:
+        if other.few or (other.moved.staged and not work.scales):
             return work, other
     return (work,)
 

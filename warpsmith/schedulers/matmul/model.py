@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from warpsmith.ir.rounds import MOST_PARTS
+from warpsmith.schedulers.matmul.carrying import least_step_us, longer
 from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, L2_LINE, sectors_written
@@ -33,18 +34,6 @@ FIRST_OPERAND = 24
 of several products read it again, which takes no longer: two of 128 columns are as fast as one of
 256 (docs/lessons/epilogues.md)."""
 
-SUMMED, ALIKE = 1.05, 0.7
-SUM_CYCLES, COLUMN_CYCLES = 80, 2
-"""How much longer products take whose threads add each step's to sums of their own, power for one;
-and of the pauses in which a group does so, how many another one's products do not fill: tensor
-cores have 2 cycles for a column of a step, threads an addition for two and 80 cycles of waits. Of
-8192 x 8192 x 8192 and two more 128 x 192, 192 x 128 and 256 x 128 took 1, 0.99 and 1.03 for each
-element of a tile, 1, 1 and 1.03 so (an H200)."""
-
-READ, READ_FREELY = 1.0, 1 / 64
-"""The same for each scale that threads read for a column in a step, of more than so many: 128 x 160
-takes 1 to 3 % longer than predicted without, beside 128 x 192, and 256 x 112 up to 8 (an H200)."""
-
 L2_SHARE = 1.25
 SM_SHARE = 1.75
 """Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them."""
@@ -69,11 +58,6 @@ LATENCY_US, STEP_US = 1.24, 0.125
 """From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
 than that for each stage that was asked for before; and what one takes of narrow tiles, whose
 products and loads are less."""
-
-SUMMED_STEP_US = 0.2
-"""What a step takes whose products one group adds to sums of its own, however few they are: its
-instructions, the wait for them, its sums and the next instructions follow each other. 16 x 3712 x
-10112 took 23.7 us in 64 x 64, 25.2 in 64 x 32, of 79 steps (an H200)."""
 
 LONELY, LONELY_LATENCY_US, LONELY_STEP_US = 64, 2.0, 0.04
 """Both where a tile has all rows, or columns, up to so many: the memory is busy with an operand
@@ -202,7 +186,7 @@ def predicted_us(
     groups: int = 1,
     loaded: Count = 0,
     loaders: tuple[Count, Count] = (1, 1),
-    scales: Count = 0,
+    scales: Sequence[Count] = (0, 0, 0),
 ) -> Times:
     """Microseconds of a product, or of several of one left operand, with each of some schedules: as
     many rounds of tiles as blocks go.
@@ -224,7 +208,7 @@ def predicted_us(
         groups: of rows, each of which has a right operand of its own.
         loaded: columns of b's tiles, where whole pieces are more than a tile has.
         loaders: blocks of a cluster that load a's tile for each other, and b's.
-        scales: of columns, that threads read in each step.
+        scales: as of `read_each_step`.
     """
     rows, columns, depth, blocks = ways.rows, ways.columns, ways.depth, ways.blocks
     brought, ready = rows * 1.0, 0.0 * rows
@@ -236,8 +220,9 @@ def predicted_us(
     tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))
     places = tiles if groups > 1 else places
     wide, held = products * columns, products * (loaded + columns * (np.asarray(loaded) == 0))
-    longer = _summed(ways, scales)
-    asked = wide * longer if ways.scaled else wide + (0 if prologue else FIRST_OPERAND)
+    asked = (
+        wide * longer(ways, scales) if ways.scaled else wide + (0 if prologue else FIRST_OPERAND)
+    )
     terms = rows * asked * DEPTH_BYTES  # multiplications and additions of 16-bit operands
     multiplied = terms / (TENSOR_SHARE * target.rates.tensor / target.sm_count)
     all_terms = batches * products * m * n * k / depth * ways.lines * DEPTH_BYTES
@@ -246,14 +231,16 @@ def predicted_us(
     of_a, of_b = touched
     read = L2_LINE * (brought / loaders[0] * of_a + held / loaders[1] * of_b)
     lonely = (n <= np.minimum(columns, LONELY)) | (m / groups <= np.minimum(rows, LONELY))
-    single = (ways.groups == 1) & (ways.scaled > 0)
+    least = np.where(lonely, LONELY_STEP_US, STEP_US)
+    if ways.scaled:
+        least = least_step_us(ways, least, m, scales, target, rounds=tiles > blocks)
     step = _disturbed(
         multiplied,
         ready,
         read * np.minimum(tiles, blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
         np.where(lonely, LONELY_LATENCY_US, LATENCY_US) / (ways.stages * ways.lines),
-        np.where(single, SUMMED_STEP_US, np.where(lonely, LONELY_STEP_US, STEP_US)),
+        least,
     )
     together = ways.down * ways.across
     start = START_US + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)
@@ -314,13 +301,6 @@ def predicted_us(
     turns = turns + (np.asarray(epilogue[1]) > 0) * LAST_CHUNK_US * ways.kept / chunk
     alone = whole * (main + behind) + (rest > 0) * (last + behind)
     return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), moved))
-
-
-def _summed(ways: Ways, scales: Count) -> Times:
-    """How much longer products take where threads add those of each step to sums of their own."""
-    pause = (ways.columns / 2 + SUM_CYCLES) / (COLUMN_CYCLES * ways.columns)
-    more = READ * np.maximum(scales / ways.columns - READ_FREELY, 0)
-    return np.asarray(SUMMED + more + ALIKE * pause * pause / ways.groups)
 
 
 def _disturbed(*each: float | Times) -> Times:

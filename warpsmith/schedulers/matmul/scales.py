@@ -54,7 +54,8 @@ class Scales:
         blocks = carried(fusion, product)
         if blocks is None:
             return None
-        return cls(blocks, {_copied(scale): spread for scale, spread in blocks.scales.items()})
+        has = blocks.scales.items()
+        return cls(blocks, {_copied(s): x.swapped if params.swapped else x for s, x in has})
 
     @property
     def inside(self) -> set[TensorView]:

@@ -7,7 +7,6 @@ import numpy as np
 from warpsmith.schedulers.matmul.params import Flags, Numbers
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS, at_start, of_each
 from warpsmith.schedulers.matmul.ways import Ways, joined
-from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import Limits
 
 PARTS = (2, 3, 4, 6, 8, 12, 16)
@@ -24,6 +23,11 @@ last round is too little of the time."""
 JOINING_REGISTERS = 48
 """Of a thread besides its sums, of those it starts with, where it adds up parts and stores them
 itself: with less, 128 sums of two groups and 96 of three spill."""
+
+
+FEW_SUMS = 32
+"""Those of a thread that adds up parts and stores them itself, which leave registers for all else:
+of tiles that have few rows of a product as columns."""
 
 
 def with_parts(ways: Ways, tiles: Numbers, k: int, limits: Limits) -> Ways:
@@ -55,9 +59,9 @@ def with_last_parts(
     ways: Ways, tiles: Numbers | None = None, places: Numbers | None = None
 ) -> Ways:
     """Schedules, each before that where blocks have parts of the last tiles: of groups all; of
-    products with scales along k where tiles are left for less than half a round, or those of 64
-    rows are no more, or where blocks that go round tiles alone go a round less, without the empty
-    places of the last group.
+    products with scales along k where tiles are left for less than half a round, or are no more, or
+    where blocks that go round tiles alone go a round less, without the empty places of the last
+    group.
 
     Args:
         tiles: as of `with_parts`; None of products by group.
@@ -65,8 +69,10 @@ def with_last_parts(
     """
     shared = (ways.chunk > 0) & (ways.splits == 1)
     if tiles is not None and places is not None:
+        sums = ways.rows * ways.columns // (GROUP_THREADS * ways.groups)
+        shared |= (ways.splits == 1) & (sums <= FEW_SUMS)
         fewer = -(-tiles // ways.blocks) < -(-places // ways.blocks)
-        few = (ways.rows == ROWS) & (tiles > 0) & (2 * tiles <= ways.blocks)
+        few = (tiles > 0) & (2 * tiles <= ways.blocks)
         shared &= (ways.passes == 1) & (fewer | few | _leaves_few(ways, tiles))
     (place,) = np.nonzero(shared)
     sharing = ways.at(place, stream=np.ones_like(place))
