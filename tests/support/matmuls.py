@@ -53,7 +53,8 @@ def check(result: Array, x: Array, weight: Array) -> None:
 def with_tile(params: MatmulParams, turns: int, tile: tuple[int, int], **also: Any) -> MatmulParams:
     """Parameters with a tile, groups in turn or none, and all stages that there is room for."""
     given = {
-        "tile": (*tile, params.tile[2]),
+        "tile": (*tile, params.tile[2] // params.lines * also.get("lines", 1)),
+        "lines": 1,
         "chunk": gcd(params.chunk, tile[1]),
         "store_stages": min(params.store_stages, 2),
         "stages": int(Room(tile, SM90A.limits, places=turns or 1).stages(64)),

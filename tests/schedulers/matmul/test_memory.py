@@ -177,12 +177,12 @@ def test_chunks_that_are_loaded_fill_the_memory_that_no_stage_of_operands_fits_i
     most = H200.family.limits.block_shared
     depths = set()
     for params in candidates(8192, 8192, empty, moved=moved, crowded=True):
-        rows, columns, _ = params.tile
+        rows, columns, depth = params.tile
         if params.splits > 1 or not params.chunk:
             continue
         loads = rows * params.chunk * 2 + 128  # the bias's own 128 bytes hold up to 64 columns
         stores = (params.ping_pong or 1) * params.store_stages * rows * params.chunk * 2
-        taken = params.stages * (rows + columns) * 128 + params.load_stages * loads + stores
+        taken = params.stages * (rows + columns) * 2 * depth + params.load_stages * loads + stores
         assert taken + 1024 <= most
         whole = params.load_stages == max(columns // params.chunk, 2)
         assert whole or taken + 1024 + loads + 128 >= most

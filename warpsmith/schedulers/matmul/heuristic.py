@@ -53,8 +53,7 @@ FREE = ("set", "cast")
 """Operations that what is stored or loaded takes in any case."""
 
 SPECIAL = 16
-"""Instructions that a function of an element is as: two of the unit for exponentials and
-reciprocals, which takes 8 clocks for each."""
+"""Instructions that a function of an element is as: two of a unit that takes 8 clocks for each."""
 
 CLOCKS = {
     **dict.fromkeys(NOT_REPEATED | {"one_plus_tanh"}, SPECIAL),
@@ -133,12 +132,13 @@ class Work:
         columns = self.loaded_columns(ways)
         touched: list[Times] = []
         edges: list[Numbers] = []
-        tile = ways.rows, columns
+        tile = (ways.rows, ways.rows), (ways.columns, columns)
         sides = zip(tile, (self.m, self.n), self.turned, self.stored, strict=True)
-        for edge, extent, across, size in sides:
+        for (own, edge), extent, across, size in sides:
             line = (extent if across else self.k) * size
             edges.append((edge if across else ways.depth) * size)
-            touched.append(rows_cost(edges[-1], line))
+            begin = np.where(across & (extent > own), np.gcd(line, own * size), line)
+            touched.append(rows_cost(edges[-1], begin))
         spare: Count = 0
         if self.groups is not None:  # the last tiles of each group have half of their rows
             spare = (self.groups + 1) * ways.rows * ways.down // 2
@@ -214,9 +214,10 @@ class Work:
         )
         if self.few and problem.chained:  # docs/lessons/generation.md
             found = found.at(found.down * found.across == 1)
-        if grouped:  # the others were never the fastest: docs/lessons/groups.md
+        if grouped:  # others were never the fastest, or timed: docs/lessons/groups.md
             pairs = (found.down * found.across <= 2) & (found.groups <= 2) & (found.ping_pong == 0)
-            found = found.at(pairs & (found.passes == 1))
+            narrow = (found.lines == 1) | (found.columns == self.few)
+            found = found.at(pairs & narrow & (found.passes == 1))
             beside = columns_together(self.n, found.columns * found.across)
             found = replace(found, group=beside)  # of two sums, others may be the last to join each
             return with_last_parts(found) if self.products == 1 else found
@@ -295,9 +296,8 @@ def ranked(fusion: Program, problem: Problem) -> list[tuple[MatmulParams, float]
 
 
 def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
-    """What a call asks of the product as it is or, where its second operand is computed, with its
-    operands swapped; of both where that makes columns few, or results are turned on their way.
-    """
+    """What a call asks of the product or, where its second operand is computed, of it swapped; of
+    both where that makes columns few, or results are turned on their way."""
     work = work_of(fusion, problem, swapped=is_computed(product_of(fusion).b))
     plain = work.products == 1 and work.prologue is None
     if plain and work.groups is None and min(work.m, work.n):

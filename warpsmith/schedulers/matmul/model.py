@@ -18,8 +18,7 @@ from warpsmith.targets.target import Target
 
 SUM_BYTES = 4
 
-# Fitted to 2290 timings of an H200 at sizes drawn at random, but for what power takes and AT_ONCE,
-# which 957 more, of large sizes, too, said: docs/lessons/matmul.md.
+# Fitted to 2290 timings of an H200 at sizes drawn at random, and to more: docs/lessons/matmul.md.
 
 TENSOR_SHARE = 1.18
 """Of the rate of tensor cores, what the steps over k would reach if they waited for nothing else:
@@ -35,12 +34,14 @@ of several products read it again, which takes no longer: two of 128 columns are
 256 (docs/lessons/epilogues.md)."""
 
 L2_SHARE = 1.25
-SM_SHARE = 1.75
-"""Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them."""
+SM_SHARE, GOT_SHARE = 1.75, 2.1
+"""Of the rates of the target, at which the L2 gives tiles, and a multiprocessor asks for them, and
+gets what its cluster asks for: 6144 x 248 x 7032, whose columns begin at multiples of 16 bytes, in
+64 x 256 takes 52.6 us, and 41.2 with operands swapped (an H200)."""
 
 AT_ONCE = 5
-"""How little products, and loads on several ways, hold each other up: with 1 one waits for the
-other, with many only the slowest counts."""
+"""How little products and loads hold each other up: with 1 one waits for the other, with many only
+the slowest counts."""
 
 MEMORY_SHARE = 0.78
 MET = 0.37
@@ -51,17 +52,16 @@ WRITE_SHARE = 0.72
 """Of the rate of the memory, at which results leave."""
 
 WRITTEN = 3.3
-"""What a byte that is written is as, of those that are read, which all pass the L2: the memory gets
-it from there."""
+"""What a byte that is written is as, of those that are read, which all pass the L2."""
 
-LATENCY_US, STEP_US = 1.24, 0.125
-"""From asking for a stage's tile until it is there, through a cold L2: a step over k takes no less
-than that for each stage that was asked for before; and what one takes of narrow tiles, whose
-products and loads are less."""
+LATENCY_US, STEP_US, LINE_US = 1.35, 0.15, 0.25
+"""From asking for a stage's tile until it is there, through a cold L2: a step takes no less than a
+stage's share of that and of its own products, which hold it then; what a stage takes with little in
+it; and how much later the first one is there for each line more."""
 
 LONELY, LONELY_LATENCY_US, LONELY_STEP_US = 64, 2.0, 0.04
-"""Both where a tile has all rows, or columns, up to so many: the memory is busy with an operand
-that one block alone reads. Fitted, with FEW_PLACES, to 488 timings (docs/lessons/few_rows.md)."""
+"""The first two where a tile has all rows, or columns, up to so many: one block alone reads the
+other operand. Fitted, with FEW_PLACES, to 488 timings (docs/lessons/few_rows.md)."""
 
 JUMP_BYTES = 25
 """What the memory could have brought in the time in which it turns to bytes that lie elsewhere."""
@@ -71,8 +71,8 @@ START_US = 5.5
 
 CLUSTER_US = 0.24
 WIDE_US, WIDE = 0.5, 4
-"""How long blocks of a cluster that load for each other wait more, as they start, and for the
-slowest of them; and of a cluster of more than so many, besides."""
+"""How long blocks that load for each other wait more, as they start, and for the slowest; and those
+of a cluster of more than so many, besides."""
 
 FEW_PLACES, SPREAD_BLOCKS, SPREAD_TIMES = 0.75, 4, 1.03
 """Blocks without clusters that are fewer than multiprocessors share ways to the memory: what one
@@ -85,8 +85,7 @@ first to leave the L2, and leaves there what others wrote, of which the memory w
 JOIN_US = 0.46
 END_US = 0.5
 """What blocks of a cluster wait for besides the bytes below, where they have parts of k: for the
-slowest of them, twice; and, if of several tiles, for each other at their end, which fences all
-memory."""
+slowest, twice; and, if of several tiles, for each other at their end, which fences all memory."""
 
 JOIN_RATE = 2.11e4
 """Bytes a microsecond of what a block gets of all that have parts of k, until they are added up."""
@@ -131,7 +130,6 @@ others say predicts, 4 % with that, and 2 % in tiles that groups share (an H200,
 EPILOGUE_MEMORY_SHARE = 0.109
 """Of the memory's rate, at which threads of an epilogue load: a residual of 2 bytes an element adds
 230 us to that product."""
-
 
 CHUNK_SHARE = 0.92
 """Of the rate at which a multiprocessor loads, at which chunks beside a product's operands come."""
@@ -228,10 +226,10 @@ def predicted_us(
     all_terms = batches * products * m * n * k / depth * ways.lines * DEPTH_BYTES
     busy = in_a_row * all_terms / (TENSOR_SHARE * target.rates.tensor)
     multiplied = multiplied * (1 + SLOWED * busy / (busy + SLOWED_AT_US))
-    of_a, of_b = touched
-    read = L2_LINE * (brought / loaders[0] * of_a + held / loaders[1] * of_b)
+    of_a, of_b = L2_LINE * brought * touched[0], L2_LINE * held * touched[1]
+    read = of_a / loaders[0] + of_b / loaders[1]
     lonely = (n <= np.minimum(columns, LONELY)) | (m / groups <= np.minimum(rows, LONELY))
-    least = np.where(lonely, LONELY_STEP_US, STEP_US)
+    least = np.where(lonely, LONELY_STEP_US, STEP_US / ways.lines)
     if ways.scaled:
         least = least_step_us(ways, least, m, scales, target, rounds=tiles > blocks)
     step = _disturbed(
@@ -239,11 +237,14 @@ def predicted_us(
         ready,
         read * np.minimum(tiles, blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
-        np.where(lonely, LONELY_LATENCY_US, LATENCY_US) / (ways.stages * ways.lines),
+        (of_a + of_b) / (GOT_SHARE * target.rates.sm_load),
         least,
     )
+    filled = np.where(lonely, LONELY_LATENCY_US, LATENCY_US) / ways.lines + multiplied
+    step = np.hypot(step, (filled / ways.stages) ** AT_ONCE)  # nearly the longer one of both
     together = ways.down * ways.across
-    start = START_US + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)
+    late = LINE_US * (ways.lines - 1) * (1 - lonely)
+    start = START_US + late + CLUSTER_US * (together > 1) + WIDE_US * (together > WIDE)
     summed = rows * ways.kept * SUM_BYTES
     joined = (splits > 1) * (JOIN_US + splits * summed / JOIN_RATE)
     start = start + END_US * ((splits > 1) & (ways.once == 0))

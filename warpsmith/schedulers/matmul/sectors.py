@@ -25,19 +25,20 @@ SHARED_SECTOR = 2.7
 """How many more sectors one is as that rows of two chunks share."""
 
 
-def lines_touched(edge: Count, pitch: int) -> Times:
+def lines_touched(edge: Count, pitch: Count) -> Times:
     """Lines of the L2 that rows of a box touch for each `DEPTH_BYTES` that they bring, in the mean.
 
     Args:
         edge: bytes that lie together, which come in pieces of as many as a swizzle permutes.
-        pitch: bytes from one of these to the next.
+        pitch: bytes from one of these to the next, or from where one tile's begin to another's:
+            what all are multiples of.
     """
     piece = np.gcd(edge, DEPTH_BYTES)
     step = np.gcd(pitch, piece)
     return np.asarray((1 + (piece - step) / L2_LINE) * DEPTH_BYTES / piece)
 
 
-def rows_cost(edge: Count, pitch: int) -> Times:
+def rows_cost(edge: Count, pitch: Count) -> Times:
     """Lines of the L2 that rows of a box are as, for each `DEPTH_BYTES` that they bring.
 
     Args:
