@@ -217,11 +217,9 @@ def counters(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     made: list[Any] = []
     zeros = torch.zeros
 
-    def counted(elements: int, **options: Any) -> Any:
-        tensor = zeros(elements, dtype=options["dtype"])
-        if elements != counting.FOR_GRAPHS or counting._LEFT:
-            made.append(tensor)
-        return tensor
+    def counted(*given: Any, **options: Any) -> Any:
+        made.append(zeros(*given, dtype=options["dtype"]))
+        return made[-1]
 
     ready = runners.OnDevice.__init__
 
@@ -232,7 +230,6 @@ def counters(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(torch, "zeros", counted)
     monkeypatch.setattr(runners.OnDevice, "__init__", on_host)
     monkeypatch.setattr(counting, "_COUNTERS", Recent(WORKSPACES))
-    monkeypatch.setattr(counting, "_LEFT", {})
     return made
 
 
@@ -255,27 +252,6 @@ def test_a_graph_zeroes_all_its_counters_at_once(
         both(torch.ones(1 << 18))
         assert [made.numel() for made in counters] == [2] * calls  # replays may overlap
     assert not counting._COUNTERS.entries
-
-
-def test_graphs_behind_a_call_have_counters_that_no_kernel_zeroes(
-    fake: FakeDriver, counters: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    torch = pytest.importorskip("torch")
-    both = warpsmith.fuse(lambda x: (ops.sum(x), ops.max(x)))
-    both(torch.ones(1 << 18))
-    (left,) = counting._LEFT.values()
-    monkeypatch.setattr(counting, "is_capturing", lambda: True)
-    start = len(counters)
-    launches = {"sum": (0, 3)}, {"max": (0, 5), "sum": (1, 2)}
-    taken = [counting.counters_of_call(0, launches, stream) for stream in (7, 7)]
-    both(torch.ones(1 << 18))
-    assert len(counters) == start
-    parts = [part for call in taken for launch in call for part in launch.values()]
-    assert [part.numel() for part in parts] == [3, 5, 2] * 2
-    ends = [(part.data_ptr() - left.data_ptr()) // 4 + part.numel() for part in parts]
-    assert ends == [3, 8, 10, 13, 18, 20]  # replays may overlap
-    counting.counters_of_call(0, [{"sum": (0, counting.FOR_GRAPHS)}], 7)
-    assert [made.numel() for made in counters[start:]] == [counting.FOR_GRAPHS]
 
 
 def test_pools_of_graphs_that_are_warmed_up_hold_no_counters(

@@ -184,7 +184,6 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     told("refuse_launch").value = -1
     monkeypatch.setattr(runners, "current_stream", lambda ordinal: stream.value or 0)
     monkeypatch.setattr(counters, "_COUNTERS", Recent(WORKSPACES))
-    monkeypatch.setattr(counters, "_LEFT", {})
 
     def noting(allocate: Any) -> Any:
         def made(*args: Any, **options: Any) -> Any:
