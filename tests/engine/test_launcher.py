@@ -13,6 +13,7 @@ from tests.programs import judge
 from tests.support.stand_in import StandIn, random_call, taken_by_c, told
 from warpsmith import ops
 from warpsmith.engine import loaded
+from warpsmith.engine.arena import ALIGNMENT
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.lives import own_memory, scratch_of
 from warpsmith.errors import WarpsmithError
@@ -64,8 +65,10 @@ def fused(gpu: StandIn, function: Any, *args: Any) -> warpsmith.Fused:
 
 
 def test_a_call_makes_one_piece_of_memory_for_itself(gpu: StandIn) -> None:
-    """Also for scratch of several kernels, of which none lies in another's."""
-    x = torch.ones(700, 64)
+    """Also for scratch of several kernels, of which none lies in another's, and all begin where
+    memory of its own would: what passes between these is 63 floats.
+    """
+    x = torch.ones(700, 63)
     made = warpsmith.fuse(lambda x: ops.sum(x * ops.sum(x, [0])) + ops.mean(x * x))
     with judge.uncompiled():
         made(x)
@@ -87,6 +90,7 @@ def test_a_call_makes_one_piece_of_memory_for_itself(gpu: StandIn) -> None:
         assert len(spans) > 1
         ends = [plan.arena.size, *(end for _, end in spans)]
         assert all(end <= start for end, (start, _) in zip(ends, spans, strict=False))
+        assert [start % ALIGNMENT for start, _ in spans] == [0] * len(spans)
         assert ends[-1] <= size
 
 

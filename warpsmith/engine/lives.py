@@ -91,7 +91,7 @@ def own_memory(call: CallPlan) -> tuple[Any, tuple[dict[str, Any], ...]]:
     between kernels, and none where another's is, for launches may overlap. Of a line (`lines.py`)
     these are expressions.
     """
-    size: Any = call.arena.size if call.arena.offsets else 0
+    size: Any = aligned(call.arena.size) if call.arena.offsets else 0
     places: list[dict[str, Any]] = []
     for launch in call.launches:
         own: dict[str, Any] = {}
@@ -99,9 +99,14 @@ def own_memory(call: CallPlan) -> tuple[Any, tuple[dict[str, Any], ...]]:
             if not space.zeroed:
                 own[space.name] = size
                 count = space.elements * NUMPY_DTYPES[space.dtype].itemsize
-                size = (size + count + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+                size = aligned(size + count)
         places.append(own)
     return size, tuple(places)
+
+
+def aligned(size: Any) -> Any:
+    """Bytes, or an expression of them, up to where the next tensor may begin."""
+    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 def scratch_of(space: Workspace) -> Allocation | None:
