@@ -124,7 +124,7 @@ UNDRAWN = {
     "heads and losses of models, which have tests of their own": (
         *("cross_entropy", "cross_entropy_backward", "attention", "attention_backward"),
     ),
-    "scales of blocks": ("scaled_matmul",),
+    "scales of blocks, and values of parts of a byte": ("scaled_matmul", "unpack_int4"),
 }
 """Operations that no random program has, by the reason."""
 

@@ -23,6 +23,7 @@ from warpsmith.ops.factories import full, full_like, iota, ones, ones_like, zero
 from warpsmith.ops.grouped import grouped_matmul
 from warpsmith.ops.losses import cross_entropy, cross_entropy_backward
 from warpsmith.ops.masks import masked_fill, one_hot, tril, triu
+from warpsmith.ops.packed import unpack_int4
 from warpsmith.ops.pointwise import *  # noqa: F403  # its OPERATIONS
 from warpsmith.ops.pointwise import OPERATIONS as _POINTWISE
 from warpsmith.ops.products import addmm, baddbmm, bmm, dot, linear, matmul, mv, outer
@@ -145,6 +146,7 @@ __all__ = [
     "triu",
     "unbind",
     "uniform",
+    "unpack_int4",
     "var",
     "var_mean",
     "welford",
