@@ -1,4 +1,5 @@
-"""Weights of 8 bits beside cuBLAS: `linear(x, (weight * scale).bfloat16())`, in one kernel or two.
+"""Weights of 8 and 4 bits beside cuBLAS: `linear(x, (weight * scale).bfloat16())`, in one kernel or
+two.
 
 python -m bench.prologues                  # the table
 python -m bench.prologues --json rows.json --rep-ms 10
@@ -6,7 +7,8 @@ python -m bench.prologues --json rows.json --rep-ms 10
 Predicted for an H200, before anything was timed: few rows are bound by the bytes of the weights,
 half as many as cuBLAS reads of 16-bit ones (of 28672 x 4096, 117 MB, 31 us and 6 to start), or by
 the instructions that convert them (5.7 for an element: 22 us where each scheduler issues one a
-clock, 45 where it issues one in two); with many rows a kernel before converts them once.
+clock, 45 where it issues one in two); with many rows a kernel before converts them once. Of 4 bits
+they are half as many bytes, and take 7.2 instructions each: 28 us, or 57.
 
 Kernels are compiled in as many processes as there are cores, then each result is held against sums
 in double, and all contenders of a row are timed in turn, the L2 flushed before each.
@@ -42,8 +44,9 @@ WEIGHTS = ((4096, 4096), (28672, 4096), (4096, 14336))
 KINDS = {
     "int8": (DataType.Int8, np.int8),
     "float8_e4m3fn": (DataType.Float8_e4m3fn, ml_dtypes.float8_e4m3fn),
+    "int4": (DataType.Int8, np.int8),
 }
-"""Types of weights, as torch calls them."""
+"""Types of weights, as torch calls them, and what they lie in, two of int4 in one."""
 
 WAYS = ("planned", "stored")
 """As the planner has it, and with the weights always stored in 16 bits before."""
@@ -59,6 +62,11 @@ class Case:
     kind: str
 
     @property
+    def stored(self) -> tuple[int, int]:
+        """The shape of the weights in memory."""
+        return self.n, self.k // (2 if self.kind == "int4" else 1)
+
+    @property
     def title(self) -> str:
         return f"{self.kind:14} {self.n:6} {self.k:6} {self.m:5}"
 
@@ -69,7 +77,8 @@ def executable(kind: str) -> Executable:
         x = fd.define_tensor([-1, -1], True, DataType.BFloat16)
         weight = fd.define_tensor([-1, -1], True, KINDS[kind][0])
         scale = fd.define_tensor([-1, 1], True, DataType.Float)
-        wide: Any = fd.ops.cast(weight, DataType.Float)
+        values = fd.ops.unpack_int4(weight) if kind == "int4" else weight
+        wide: Any = fd.ops.cast(values, DataType.Float)
         fd.add_output(fd.ops.linear(x, fd.ops.cast(wide * scale, DataType.BFloat16)))
     return Executable(fd.fusion)
 
@@ -83,7 +92,7 @@ def way(name: str) -> AbstractContextManager[object]:
 
 def compiled(case: Case, target: str) -> int:
     """How many kernels the case is as it is planned; those of all ways are in the cache then."""
-    shapes = ((case.m, case.k), (case.n, case.k), (case.n, 1))
+    shapes = ((case.m, case.k), case.stored, (case.n, 1))
     dtypes = (ml_dtypes.bfloat16, KINDS[case.kind][1], np.float32)
     given = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
     counts = []
@@ -100,17 +109,23 @@ def measured(case: Case, kernels: int, rep_ms: float) -> list[Row]:
 
     linear = torch.nn.functional.linear
     x = torch.randn(case.m, case.k, device="cuda").bfloat16()
-    weight = torch.randn(case.n, case.k, device="cuda").mul_(30).clamp_(-127, 127)
-    weight = weight.to(getattr(torch, case.kind))
+    weight = torch.randn(case.stored, device="cuda").mul_(30).clamp_(-127, 127)
+    weight = weight.to(torch.int8 if case.kind == "int4" else getattr(torch, case.kind))
+
+    def values() -> Any:
+        if case.kind != "int4":
+            return weight
+        return torch.stack([(weight << 4) >> 4, weight >> 4], -1).view(case.n, case.k)
+
     scale = torch.rand(case.n, 1, device="cuda") / 30
-    wide = (weight.float() * scale).bfloat16()
+    wide = (values().float() * scale).bfloat16()
     wanted = x.double() @ wide.double().T
     sizes = {"m": case.m, "n": case.n, "k": case.k, "kind": case.kind}
     turns = Turns(sizes, partial(beyond, wanted=wanted, depth=case.k))
     turns.add(PEER, lambda: lambda: linear(x, wide), weights="of 16 bits")
 
     turns.rows.append(sizes | {"contender": "torch"})  # it rounds scales: held against nothing
-    turns.calls["torch"] = lambda: linear(x, weight.bfloat16() * scale.bfloat16())
+    turns.calls["torch"] = lambda: linear(x, values().bfloat16() * scale.bfloat16())
 
     def ours() -> Callable[[], Any]:
         ready = executable(case.kind).prepared([x, weight, scale])
@@ -141,7 +156,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     started = time.monotonic()
     target = target_of_device(0).name
-    sizes = [("int8", *weights) for weights in WEIGHTS] + [("float8_e4m3fn", *WEIGHTS[0])]
+    sizes = [(kind, *weights) for kind in ("int8", "int4") for weights in WEIGHTS]
+    sizes.append(("float8_e4m3fn", *WEIGHTS[0]))
     cases = [Case(m, n, k, kind) for kind, n, k in sizes for m in given.m]
     counts = in_processes(compiled, ((case, target) for case in cases))
     print(f"kernels of {len(cases)} cases in {time.monotonic() - started:.1f} s")

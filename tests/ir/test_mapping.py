@@ -79,6 +79,29 @@ def test_other_factors_make_other_axes() -> None:
     assert not any(domains.same(a, b) for a in first.loop[:2] for b in second.loop[:2])
 
 
+def test_tiles_of_a_dimension_are_those_of_what_it_is_made_of() -> None:
+    """`i // 16` is `i // 2 // 8`, where a product reads an `i` that a reshape has made of pairs; no
+    other part is, and a loop over parts of one is not the whole.
+    """
+    p = Program()
+    pairs = p.op("neg", p.input(DataType.Half, (None, None, 2)))
+    joined = p.merge_dims(pairs, 1)
+    once, apart = p.op("exp", joined), p.op("neg", joined)
+    p.output(apart, p.matmul(once, p.input(DataType.Half, (None, None)), transposed=True))
+    split(pairs, 1, 8)
+    split(joined, 1, 16)
+    split(apart, 1, 8)
+    split(once, 1, 16)
+    split(once, 1, 1)
+    domains = DomainMap(p.fusion)
+    tiles = joined.loop[1]
+    assert domains.same(tiles, pairs.loop[1])
+    assert domains.extent_of(tiles) == domains.extent_of(pairs.loop[1])
+    assert not domains.same(joined.loop[2], pairs.loop[2])
+    assert not any(domains.same(apart.loop[1], axis) for axis in (*pairs.loop, *joined.loop))
+    assert not domains.same(once.loop[1], tiles)  # of one each
+
+
 def test_extents_are_constant_where_any_axis_says_so() -> None:
     p = Program()
     x, y = p.op("neg", matrix(p)), p.op("neg", p.input(DataType.Float, (6, None)))

@@ -18,6 +18,7 @@ from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform, 
 from warpsmith.ir.exprs import Matmul, Move, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of
+from warpsmith.ir.nested import Nested
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import Operation, TensorView
@@ -66,6 +67,7 @@ class DomainMap:
         self._collect(fusion)
         alike = {tensor for group in fusion.together for tensor in group}
         given = set() if through_inputs else set(fusion.input_tensors)
+        self._nested = Nested.of(fusion, self._transforms)
         self._pair(fusion, given - alike)
         self._close()
         self._group = {axis: self._find(number) for axis, number in self._number.items()}
@@ -331,6 +333,9 @@ class DomainMap:
                 if twin is not transform:
                     for a, b in zip(twin.results, transform.results, strict=True):
                         changed |= self._union(a, b)
+            if self._nested is not None and not changed:
+                for a, b in list(self._nested.pairs(self._joined)):
+                    changed |= self._union(a, b)
 
 
 def _repeats(operation: Operation) -> bool:

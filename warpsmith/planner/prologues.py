@@ -14,7 +14,7 @@ from warpsmith.planner.crossing import MOST_REPEATED
 from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.model import prologue_us
-from warpsmith.schedulers.matmul.prologues import HELD_OPERATIONS
+from warpsmith.schedulers.matmul.prologues import is_packed_across, taken
 from warpsmith.schedulers.matmul.shape import sources_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
@@ -55,7 +55,7 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
         return None
     positions: set[int] = set()
     stored: set[int] = set()
-    pending, seen = [number], {number}
+    pending, seen, computed = [number], {number}, 0
     while pending:
         tensor = pending.pop()
         position = graph.maker.get(tensor)
@@ -64,7 +64,8 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
         operation = graph.operations[position]
         if isinstance(operation, Pointwise | Move | Full | Iota):
             positions.add(position)
-            if len(positions) > MOST_REPEATED:
+            computed += isinstance(operation, Pointwise) and operation.op != "set"
+            if computed > MOST_REPEATED:
                 return None
             if repeats(operation):  # elements that it can only read from memory
                 stored |= {source for source in graph.sources(position) if source in graph.maker}
@@ -77,34 +78,35 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
             return None
         else:
             stored.add(tensor)
-    made = [graph.operations[position] for position in positions]
-    computes = any(isinstance(op, Pointwise) and op.op != "set" for op in made)
     read = tuple(source.number for source in sources_of(operand))
-    if not computes or not read:
+    if not computed or not read or is_packed_across(product, place):
         return None
     return Prologue(number, place, tuple(sorted(positions)), frozenset(stored), read)
 
 
 def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem) -> float:
-    """Microseconds that a kernel before the product takes, and computing tiles does not; below 0
-    where they take longer.
+    """Microseconds that a kernel before the product takes, and computing tiles does not, and by
+    which a product that memory bounds is faster as it reads less; below 0 where all takes longer.
 
     Computing is taken to add to the time of the product: nobody has timed yet how far they overlap.
     """
     operand = graph.tensors[prologue.operand]
     elements = problem.elements(operand)
-    counted = sum(isinstance(graph.operations[p], Pointwise) for p in prologue.positions)
     axes, root = set(product.axes[prologue.place]), product.output.root
     others = prod(problem.size(a.extent) for d, a in enumerate(root) if d not in axes)
     again = elements * ceil(others / EDGE)
     written = elements * operand.dtype.size
+    read = sum(problem.bytes_of(graph.tensors[number]) for number in prologue.read)
     target = problem.target
     if prologue.stored:  # what makes these could write the operand, too
         before = moved_us(written, target) - target.rates.launch_us
     else:
-        size = sum(graph.tensors[number].dtype.size for number in prologue.read)
-        before = moved_us(written + elements * size, target)
-    return before - prologue_us(again, HELD_OPERATIONS + counted, target)
+        before = moved_us(written + read, target)
+    multiplied = written * others / target.rates.tensor
+    stored, loaded = (max(moved_us(size, target), multiplied) for size in (written, read))
+    leading = [graph.operations[position] for position in prologue.positions]
+    computed = prologue_us(again, taken(operand, leading).operations, target)
+    return before + stored - loaded - computed
 
 
 def computed_operands(graph: Graph, product: Matmul, problem: Problem) -> frozenset[int]:

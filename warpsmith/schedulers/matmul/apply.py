@@ -78,8 +78,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     if params.shares:
         fusion.bring_first(products)  # what is used behind them comes through the same stages
     held = Held.of(fusion, product, params)
-    first = dict.fromkeys(held.tiles if held else (product.a,), (0, is_turned(product, 0)))
-    tiles = {**first, **{each.b: (1, is_turned(each, 1)) for each in products}}
+    first = held.tiles if held else {product.a: 1}
+    tiles = {tile: (0, is_turned(product, 0), packed) for tile, packed in first.items()}
+    tiles.update({each.b: (1, is_turned(each, 1), 1) for each in products})
     reference = next(cached.memory for cached in caches if not cached.load)
     epilogue = Epilogue.of(products, shape, caches, params)
     scales = Scales.of(fusion, product, params)
@@ -94,8 +95,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     inside = () if scales is None else (product.output, *scales.inside)
     before = {*tiles, *(held.tensors if held else ())}
     beside = [t for t in fusion.computed if t not in {*sums, *inside, *before}]
-    for tile, (which, turned) in tiles.items():
-        _load(tile, params, which, turned=turned)
+    for tile, (which, turned, packed) in tiles.items():
+        _load(tile, params, which, turned=turned, packed=packed)
     parts = [_multiply(each, params) for each in products]
     scales = scales and scales.parted(params)
     own = [scales.blocks.sums] if scales else parts
@@ -178,15 +179,17 @@ def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
         parallelize(output, block + 1, ParallelType.cluster_x)
 
 
-def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool) -> None:
+def _load(
+    operand: TensorView, params: MatmulParams, which: int, *, turned: bool, packed: int
+) -> None:
     """The ring of tiles of operand 0 or 1; a piece of one is as wide as a swizzle's rows, or as the
-    tile.
+    tile. Of each element so many elements of the operand are computed.
     """
-    at = _tiles_of_k(operand, params)
+    at = _tiles_of_k(operand, params, packed)
     reorder(operand, {at + 2: at})  # turn, grid, k tile, rows of a, rows of b, k
     if which == 0:
         reorder(operand, {at + 2: at + 1})  # the loop that the operand lacks stands outside
-    along, edge = at + 2 if turned else at + 3, params.tile[which if turned else 2]
+    along, edge = at + 2 if turned else at + 3, params.tile[which if turned else 2] // packed
     tile, width = (at + 1, at + 2, at + 3), piece_of(edge, operand.dtype.size)
     if turned or width < edge:
         split(operand, along, width)
@@ -204,10 +207,10 @@ def _load(operand: TensorView, params: MatmulParams, which: int, *, turned: bool
     circular_buffer(operand, params.stages, role=LOAD, ring=ring, stage_slice_position=at + 1)
 
 
-def _tiles_of_k(tensor: TensorView, params: MatmulParams) -> int:
+def _tiles_of_k(tensor: TensorView, params: MatmulParams, packed: int = 1) -> int:
     """Loops `[turn, grid, cluster_x, rows, columns, k tile, k]`; how many stand before rows."""
     at = params.outer
-    split(tensor, at + 2, params.tile[2])
+    split(tensor, at + 2, params.tile[2] // packed)
     for count, kind in shared(params):
         split(tensor, at + 2, count)
         parallelize(tensor, at + 3, kind)

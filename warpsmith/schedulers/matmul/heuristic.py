@@ -119,9 +119,9 @@ class Work:
         return bool(self.moved.loaded or self.moved.by_threads or long)
 
     @property
-    def stored(self) -> tuple[int, int]:
-        """Bytes of an element of each operand, or of what it is computed of, in memory."""
-        return (self.prologue.element if self.prologue else self.element, self.element)
+    def stored(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Bytes of an element of each operand, or of what it is computed of, and of how many."""
+        return self.prologue.stored if self.prologue else (self.element, 1), (self.element, 1)
 
     def predicted(self, params: MatmulParams, target: Target) -> float:
         """Microseconds with these parameters."""
@@ -134,10 +134,10 @@ class Work:
         edges: list[Numbers] = []
         tile = (ways.rows, ways.rows), (ways.columns, columns)
         sides = zip(tile, (self.m, self.n), self.turned, self.stored, strict=True)
-        for (own, edge), extent, across, size in sides:
-            line = (extent if across else self.k) * size
-            edges.append((edge if across else ways.depth) * size)
-            begin = np.where(across & (extent > own), np.gcd(line, own * size), line)
+        for (own, edge), extent, across, (size, packed) in sides:
+            line = (extent if across else self.k) * size // packed
+            edges.append((edge if across else ways.depth) * size // packed)
+            begin = np.where(across & (extent > own), np.gcd(line, own * size // packed), line)
             touched.append(rows_cost(edges[-1], begin))
         spare: Count = 0
         if self.groups is not None:  # the last tiles of each group have half of their rows

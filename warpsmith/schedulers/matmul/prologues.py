@@ -2,37 +2,37 @@
 
 Only the first operand of an instruction can be there, so that one is a tile's rows: of a product
 whose second operand is computed, operands change places. What is as large as the operand comes
-through shared memory in the type that it is stored in; what is smaller, such as a scale of each row
-or of parts of k, the threads load.
+through shared memory in the type that it is stored in, and so do bytes that hold several elements
+each, which one thread makes of them; what is smaller, such as a scale of each row or of parts of k,
+the threads load.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 
 from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
-from warpsmith.ir.domains import ParallelType
+from warpsmith.ir.domains import IterDomain, ParallelType, Split
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.products import split_operand
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, reorder, split
+from warpsmith.schedulers.matmul.loads import REGISTER_BYTES, loads_of
 from warpsmith.schedulers.matmul.params import MatmulParams
-from warpsmith.schedulers.matmul.shape import is_computed, loads_of, sources_of, tiles_of
+from warpsmith.schedulers.matmul.shape import is_computed, is_turned, sources_of
 from warpsmith.targets.atoms import ROWS
 from warpsmith.values import dataclass
 
 MATRIX_BYTES = 2
 """Of the elements that `ldmatrix` loads."""
-
-REGISTER_BYTES = 4
-"""Of a register, in which neighbours along k lie together where they are smaller."""
 
 
 def refusal(fusion: Program, product: Matmul, operand: TensorView) -> str:
@@ -43,11 +43,19 @@ def refusal(fusion: Program, product: Matmul, operand: TensorView) -> str:
     sources = sources_of(operand)
     if not sources:
         return f"{operand.name}, an operand of its product, is computed of nothing as large"
+    if is_packed_across(product, product.operands.index(operand)):
+        return f"{sources[0].name} is packed along other dimensions than the summed one"
     first, *others = sources
     for other in others:
         if (other.memory_order(), other.contiguity) != (first.memory_order(), first.contiguity):
             return f"{other.name} and {first.name}, of which an operand is computed, lie apart"
     return _covered(fusion, product, operand, sources)
+
+
+def is_packed_across(product: Matmul, which: int) -> bool:
+    """Whether an operand's memory has several elements of it in one, which do not lie along k."""
+    packed = any(load.packed > 1 for load in loads_of(product.operands[which]))
+    return packed and is_turned(product, which)
 
 
 def _covered(
@@ -85,21 +93,105 @@ class Prologue:
         element: bytes of an element of the first tensor that is loaded for them.
         share: bytes that are loaded for each byte of them.
         operations: instructions that compute an element.
+        packed: elements of the operand that one of that tensor is for.
     """
 
     element: int
     share: float
     operations: int
+    packed: int = 1
+
+    @property
+    def stored(self) -> tuple[int, int]:
+        """Bytes of that element, and elements of the operand that it is for."""
+        return self.element, self.packed
 
 
 def prologue_of(fusion: Program, operand: TensorView) -> Prologue | None:
     """What it takes to compute an operand in registers; None where it is loaded."""
-    if not is_computed(operand):
-        return None
-    sizes = [source.dtype.size for source, _ in loads_of(operand)]
-    leading = (op for op in fusion.depends_on([operand]) if isinstance(op, Pointwise))
-    operations = HELD_OPERATIONS + sum(op.op != "set" for op in leading)
-    return Prologue(sizes[0], sum(sizes) / operand.dtype.size, operations)
+    return taken(operand, fusion.depends_on([operand])) if is_computed(operand) else None
+
+
+def taken(operand: TensorView, leading: Iterable[Operation]) -> Prologue:
+    """What it takes to compute an operand by the operations that lead to it, which are in order.
+
+    Those count that are done for each element: what is computed of scales, or of numbers of
+    elements, many elements share.
+    """
+    loads = loads_of(operand)
+    reached = {load.memory for load in loads}
+    operations = HELD_OPERATIONS
+    for operation in leading:
+        if not reached.isdisjoint(tensor_inputs(operation)):
+            reached.update(operation.outputs)
+            operations += isinstance(operation, Pointwise) and operation.op != "set"
+    share = sum(load.memory.dtype.size / load.packed for load in loads) / operand.dtype.size
+    return Prologue(loads[0].memory.dtype.size, share, operations, loads[0].packed)
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a thread holds of a tensor that several elements of k in a row share, such as scales.
+
+    Attributes:
+        copy: of the tensor.
+        dimension: along which it is repeated.
+        times: how often.
+        depth: of a tile along k.
+        summed: k.
+    """
+
+    copy: TensorView
+    dimension: int
+    times: int
+    depth: int
+    summed: IterDomain
+
+    @staticmethod
+    def of(fusion: Fusion, product: Matmul, depth: int) -> Iterator[Shared]:
+        """Copies, made here, of what the first operand repeats as often as tiles divide, or are
+        divided by.
+        """
+        domains = map_of(fusion)
+        summed = product.a.shape_axes[product.axes[0].index(len(product.output.root) - 1)]
+        for operation in fusion.depends_on([product.a]):
+            if not isinstance(operation, Move) or not operation.source.is_input:
+                continue
+            walked = zip(operation.output.root, operation.origin, operation.repeats, strict=False)
+            for axis, dimension, times in walked:
+                divides = 0 in (depth % times, times % depth)
+                if dimension is not None and domains.same(axis, summed) and divides:
+                    copy = cache_after(operation.source, [operation.output])
+                    yield Shared(copy, dimension, times, depth, summed)
+
+    @property
+    def extent(self) -> Expr:
+        """Elements along the dimension."""
+        return self.copy.shape_axes[self.dimension].extent
+
+    def lay(self, operand: TensorView, at: int) -> None:
+        """Loops `[.., group, thread, 2]` become `[.., k tile, group, thread, 2]`, and where a tile
+        has several elements, there is one over them behind.
+
+        Args:
+            operand: which has the loop over tiles of k behind so many.
+        """
+        copy, loops = self.copy, list(self.copy.loop)
+        loops.insert(at, operand.loop[at].clone())
+        if self.times > self.depth:  # which one tiles share, a split of the loop over them says
+            copy.loop = [self._tiles_of(operand).clone()]
+            split(copy, 0, self.times // self.depth)
+        elif self.times < self.depth:
+            copy.loop = [copy.shape_axes[self.dimension]]
+            split(copy, 0, self.depth // self.times)
+            loops.append(copy.loop[-1])
+        copy.loop = loops
+
+    def _tiles_of(self, operand: TensorView) -> IterDomain:
+        """The loop over all tiles of k, of which a block may have a part."""
+        domains, depth = map_of(Fusion.of(operand)), integers.index(self.depth)
+        splits = (t for t in operand.transforms if isinstance(t, Split) and t.factor == depth)
+        return next(each.outer for each in splits if domains.same(each.axis, self.summed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +200,17 @@ class Held:
 
     Attributes:
         operand: it.
-        tiles: in shared memory, of what is as large as the operand.
-        copies: of these.
+        tiles: in shared memory, of what is as large as the operand, each with how many of its
+            elements one is for.
+        copies: of these, but for packed ones, which threads read as they compute.
+        shared: copies of what has an element for several of k.
         others: what else is computed on the way from the copies to the operand.
     """
 
     operand: TensorView
-    tiles: tuple[TensorView, ...]
+    tiles: dict[TensorView, int]
     copies: tuple[TensorView, ...]
+    shared: tuple[Shared, ...]
     others: tuple[TensorView, ...]
 
     @staticmethod
@@ -126,19 +221,25 @@ class Held:
         operand = product.a
         if not is_computed(operand):
             return None
+        tiles = {load.copy: load.packed for load in loads_of(operand)}
+        copies = tuple(cache_after(tile) for tile, packed in tiles.items() if packed == 1)
+        shared = tuple(Shared.of(fusion, product, params.tile[2]))
         if params.whole > 1:
             summed = map_of(fusion).extent_of(product.output.root[-1])
-            steps = integers.ceildiv(summed, params.tile[2])
-            fusion.divisors |= {(summed, params.whole), (steps, params.splits)}
-        tiles = tiles_of(operand)
-        copies = tuple(map(cache_after, tiles))
+            steps = [integers.ceildiv(summed, params.tile[2])]
+            steps += [each.extent for each in shared if each.times == each.depth]
+            fusion.divisors |= {(summed, params.whole), *((n, params.splits) for n in steps)}
         made = (out for op in fusion.depends_on([operand]) for out in op.outputs)
-        apart = {operand, *tiles, *copies}
-        return Held(operand, tiles, copies, tuple(t for t in made if t not in apart))
+        apart = {operand, *tiles, *copies, *(each.copy for each in shared)}
+        return Held(operand, tiles, copies, shared, tuple(t for t in made if t not in apart))
 
     @property
     def tensors(self) -> tuple[TensorView, ...]:
-        return (*self.copies, *self.others, self.operand)
+        return (*self.copies, *self._spread, *self.others, self.operand)
+
+    @property
+    def _spread(self) -> tuple[TensorView, ...]:
+        return tuple(each.copy for each in self.shared)
 
     def lay(self, parts: TensorView, at: int, *, turned: bool) -> None:
         """Have each thread compute its part of a tile, behind the copies of it.
@@ -154,7 +255,7 @@ class Held:
             at: how many loops stand before the rows.
             turned: what is as large as the operand does not lie along k.
         """
-        operand, rest = self.operand, (*self.copies, *self.others)
+        operand, rest = self.operand, (*self.copies, *self._spread, *self.others)
         split(operand, at, ROWS)  # group, 64, columns, k tile, k
         reorder(operand, {at + 3: at, at: at + 1, at + 2: at + 2, at + 1: at + 3})
         split_operand(operand, at + 3, operand.dtype)
@@ -164,13 +265,16 @@ class Held:
         parallelize_like(operand, selected_tensors=rest)
         packed = operand.dtype.size < REGISTER_BYTES
         rows = [tensor for tensor in self.others if not _walks_k(tensor, parts)]
-        for tensor in rows:  # group, thread, 2
+        for tensor in (*rows, *self._spread):  # group, thread, 2
             loops = tensor.loop
             tensor.loop = [*loops[:at], loops[at + 1], loops[at + 3], loops[-2 if packed else -1]]
+        for each in self.shared:
+            each.lay(operand, at)
         inside = [tensor for tensor in rest if tensor not in rows]
         inline_at(parts, at + 2, selected_tensors=[operand, *inside])
         if rows:
             inline_at(parts, at, selected_tensors=rows)
+        inside = [tensor for tensor in inside if tensor not in self._spread]
         for copy in self.copies:
             if copy.dtype.size == MATRIX_BYTES:
                 inside.remove(copy)

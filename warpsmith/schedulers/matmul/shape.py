@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.reads import stretch_of
 from warpsmith.ir.tensor import TensorView
+from warpsmith.schedulers.matmul.loads import found_loads, loads_of
 from warpsmith.values import dataclass
 
 
@@ -89,42 +88,19 @@ def memory_of(operand: TensorView) -> TensorView:
     """The tensor in global memory that an operand is, of which it is a copy or a stretch, or from
     which it is computed first.
     """
-    return next((tensor for tensor, _ in _loads(operand)), operand)
+    return next((load.memory for load in found_loads(operand)), operand)
 
 
 def sources_of(operand: TensorView) -> tuple[TensorView, ...]:
     """The tensors in global memory, as large as an operand, that it is computed from element by
     element: the operand where it is one, and none where something else than elements is computed.
     """
-    return tuple(dict.fromkeys(tensor for tensor, _ in loads_of(operand)))
+    return tuple(dict.fromkeys(load.memory for load in loads_of(operand)))
 
 
 def tiles_of(operand: TensorView) -> tuple[TensorView, ...]:
     """The copies of these tensors that lead to an operand, where each is copied first."""
-    return tuple(copy for _, copy in loads_of(operand))
-
-
-def loads_of(operand: TensorView) -> tuple[tuple[TensorView, TensorView], ...]:
-    """Both: each of these tensors, as often as it is copied, with the copy."""
-    return tuple({copy: (tensor, copy) for tensor, copy in _loads(operand)}.values())
-
-
-def _loads(operand: TensorView) -> Iterator[tuple[TensorView, TensorView]]:
-    """Tensors in global memory as large as an operand, each with the first of it on the way."""
-    dims, seen = operand.shape_axes, set[TensorView]()
-    pending = [(operand, operand)]
-    while pending:
-        tensor, reader = pending.pop()
-        definition = tensor.definition
-        stretch = stretch_of(tensor)
-        if definition is None:
-            yield tensor, reader
-        elif stretch is not None:
-            yield stretch.sources[0], tensor
-        elif isinstance(definition, Pointwise) and tensor not in seen:
-            seen.add(tensor)
-            sources = tensor_inputs(definition)[::-1]
-            pending += [(source, tensor) for source in sources if _is_as_large(source, dims)]
+    return tuple(load.copy for load in loads_of(operand))
 
 
 def is_computed(operand: TensorView) -> bool:
@@ -132,13 +108,11 @@ def is_computed(operand: TensorView) -> bool:
     definition = operand.definition
     if definition is None or stretch_of(operand) is not None:
         return False
-    copied = isinstance(definition, Pointwise) and definition.op == "set"
-    return not copied or any(is_computed(source) for source in tensor_inputs(definition))
+    return not _copies(operand) or any(map(is_computed, tensor_inputs(definition)))
 
 
-def _is_as_large(tensor: TensorView, dims: tuple[IterDomain, ...]) -> bool:
-    pairs = zip(tensor.shape_axes, dims, strict=True)
-    return all(other.is_broadcast or not axis.is_broadcast for axis, other in pairs)
+def _copies(tensor: TensorView) -> bool:
+    return isinstance(tensor.definition, Pointwise) and tensor.definition.op == "set"
 
 
 def _has(memory: TensorView, axes: tuple[int, ...], place: int) -> bool:

@@ -58,7 +58,7 @@ def advice(works: Sequence[Work], problem: Problem, unstaged: str) -> Iterator[s
         return now / best_way(changed, problem)[1]
 
     first = works[0]
-    step = DEPTH_BYTES // min(first.stored)
+    step = max(DEPTH_BYTES * packed // size for size, packed in first.stored)
     padded = _padded(first, step)
     uneven = {
         name: (had, has)
