@@ -20,9 +20,9 @@ from warpsmith.nn import functional
 @pytest.mark.parametrize(
     "ways",
     [
-        ("ddp-compiled", "fsdp-compiled", "tensor-modules"),
+        ("fsdp-compiled", "tensor-modules"),
         pytest.param(
-            ("ddp-modules", "fsdp-modules", "tensor-eager", "tensor-compiled"),
+            ("ddp-compiled", "ddp-modules", "fsdp-modules", "tensor-eager", "tensor-compiled"),
             marks=pytest.mark.slow,
         ),
     ],
