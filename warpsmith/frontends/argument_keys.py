@@ -11,8 +11,19 @@ from warpsmith.errors import ArgumentError
 from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime import arrays
+from warpsmith.values import dataclass
 
 NUMBERS = {bool: DataType.Bool, int: DataType.Int, float: DataType.Double}
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A number that a parameter has by default, which is part of the program: 1, 1.0 and True are
+    not the same.
+    """
+
+    number: bool | float
+    kind: type
 
 
 class Unusual(Exception):
@@ -94,6 +105,14 @@ def adopted(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     return arrays.adopt(value) if hasattr(value, "__dlpack_device__") else value
+
+
+def of_their_library(results: Sequence[Any], given: Sequence[object]) -> Sequence[Any]:
+    """Results of a call; where all arrays that it got are of other libraries, as the first one."""
+    foreign = [value for value in given if is_array(value)]
+    if not foreign or not all(map(arrays.is_foreign, foreign)):
+        return results
+    return [arrays.returned(result, foreign[0]) for result in results]
 
 
 def is_array(value: object) -> bool:

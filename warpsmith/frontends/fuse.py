@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, overload
 from warpsmith.errors import ArgumentError, DefinitionError
 from warpsmith.frontends.argument_keys import (
     NUMBERS,
+    Default,
     Unusual,
     classified,
     exact,
     is_array,
     kind_of,
+    of_their_library,
     usable,
 )
 from warpsmith.frontends.inputs import define_like, define_scalar_input
@@ -33,7 +35,6 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.knobs import Specialize, scope, scoped_plan
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import Deferred
-from warpsmith.runtime.arrays import is_foreign, returned
 from warpsmith.runtime.kept import PLANS, TRACES
 from warpsmith.runtime.launcher import Shortcut, called
 from warpsmith.runtime.recent import Recent
@@ -72,16 +73,6 @@ class _Route:
     places: tuple[int, ...]
     defaults: tuple[Any, ...]
     single: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Default:
-    """A number that a parameter has by default, which is part of the program: 1, 1.0 and True are
-    not the same.
-    """
-
-    number: bool | float
-    kind: type
 
 
 class Fused:
@@ -162,9 +153,7 @@ class Fused:
         trace = self._find(complete)
         with self._asked():
             results = trace.executable.run([complete[position] for position in trace.positions])
-        given = [value for value in (*args, *kwargs.values()) if is_array(value)]
-        if given and all(map(is_foreign, given)):
-            results = [returned(result, given[0]) for result in results]
+        results = of_their_library(results, (*args, *kwargs.values()))
         return results[0] if trace.single else tuple(results)
 
     def _route(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> _Route:
@@ -248,7 +237,7 @@ class Fused:
                 )
         checked = ((name, usable(name, bound.arguments[name])) for name in self._names)
         return tuple(
-            value if name in given or type(value) not in NUMBERS else _Default(value, type(value))
+            value if name in given or type(value) not in NUMBERS else Default(value, type(value))
             for name, value in checked
         )
 
@@ -280,7 +269,7 @@ class Fused:
         positions: list[int] = []
         given: dict[str, Any] = {}
         for position, (name, value) in enumerate(zip(self._names, args, strict=True)):
-            given[name] = value.number if isinstance(value, _Default) else value
+            given[name] = value.number if isinstance(value, Default) else value
             if type(value) in NUMBERS:
                 given[name] = define_scalar_input(fusion, NUMBERS[type(value)])
             elif is_array(value):
