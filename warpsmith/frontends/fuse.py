@@ -79,9 +79,9 @@ class Fused:
     """A function that runs as a fusion. Results carry no gradients.
 
     Arguments are tensors (PyTorch's, NumPy's, or any with DLPack, such as JAX's and CuPy's, whose
-    results are theirs, too), numbers, which may differ from
-    call to call, and static values such as None, strings and tuples, which are traced for anew. So
-    is a number that a call leaves to its default: the function gets it as it is.
+    results are theirs, too), numbers, which may differ from call to call, and static values such as
+    None, strings and tuples, which are traced for anew. So is a number that a call leaves to its
+    default: the function gets it as it is.
 
     Attributes:
         shortcut: the way of its calls past Python.

@@ -75,12 +75,9 @@ def adopt(array: object) -> Any:
     Host memory becomes a NumPy array, device memory a PyTorch tensor. Raises ArgumentError for
     what is no array.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(array, torch.Tensor):
-        arriving = consists_of_others(array) and hasattr(array, "trigger_wait")
-        return array.trigger_wait() if arriving else array
-    if isinstance(array, np.ndarray):
-        return array
+    if not is_foreign(array):
+        arriving = getattr(array, "trigger_wait", None)
+        return array if arriving is None else arriving()
     place = getattr(array, "__dlpack_device__", None)
     if place is None:
         raise _not_an_array(array)

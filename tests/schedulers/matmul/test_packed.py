@@ -1,6 +1,5 @@
 """Products whose kernel unpacks its weights: right, clean and one kernel, or stored before."""
 
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -9,17 +8,16 @@ import pytest
 
 import warpsmith
 from tests.schedulers.matmul.test_prologues import (
-    ALONE,
     BF16,
     HALF,
     check,
+    force,
     plan,
     refused,
     run,
     whole,
 )
 from warpsmith import DataType, knobs, ops
-from warpsmith.schedulers.matmul import heuristic
 
 Array = np.ndarray
 GROUP = 128
@@ -113,10 +111,7 @@ def test_activations_that_are_packed() -> None:
     ],
 )
 def test_every_form_of_schedule(monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]) -> None:
-    chosen = heuristic.choose
-    monkeypatch.setattr(
-        heuristic, "choose", lambda *args: replace(chosen(*args), **{**ALONE, **params})
-    )
+    force(monkeypatch, params)
     (values, given), scale, weight = packed(200, 352), whole(200, 1), whole(72, 352)
 
     def program(given: Any, scale: Any, weight: Any) -> Any:

@@ -1,15 +1,13 @@
 """Scales of parts of k beside an operand that its product's kernel computes: each loaded once."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import warpsmith
-from tests.schedulers.matmul.test_prologues import ALONE, BF16, check, run, whole
+from tests.schedulers.matmul.test_prologues import BF16, check, force, run, whole
 from warpsmith import DataType, knobs, ops
-from warpsmith.schedulers.matmul import heuristic
 
 
 @pytest.mark.few(3)
@@ -20,11 +18,15 @@ def test_scales_that_elements_of_a_tile_share_are_loaded_once(
     monkeypatch: pytest.MonkeyPatch, group: int, k: int, lines: int, splits: int
 ) -> None:
     """Of tiles that have several, one, or a part of one; and of parts of k that blocks have."""
-    chosen = heuristic.choose
     depth = 64 * lines
-    params = {**ALONE, "tile": (64, 64, depth), "lines": lines, "splits": splits, "blocks": 4}
+    params: dict[str, Any] = {
+        "tile": (64, 64, depth),
+        "lines": lines,
+        "splits": splits,
+        "blocks": 4,
+    }
     params |= {"chunk": 32, "stages": 2, "whole": depth * splits if k % (2 * depth) == 0 else 1}
-    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **params))
+    force(monkeypatch, params)
     x, weight = whole(200, k, dtype=np.int8), whole(72, k)
     scale = whole(200, -(-k // group), dtype=np.float32, most=2)
     if k % 16:

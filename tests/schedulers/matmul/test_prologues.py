@@ -26,6 +26,13 @@ ALONE = {"splits": 1, "cluster": (1, 1), "whole": 1}
 BF16, HALF = DataType.BFloat16, DataType.Half
 
 
+def force(monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]) -> None:
+    """Give products these parameters; what is not said of them as `ALONE` has it, or as chosen."""
+    chosen = heuristic.choose
+    given = {**ALONE, **params}
+    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **given))
+
+
 def whole(*shape: int, seed: int = 1, dtype: Any = ml_dtypes.bfloat16, most: int = 4) -> Array:
     """Whole numbers, so that few sums are rounded."""
     random = np.random.default_rng([seed, *shape])
@@ -197,10 +204,7 @@ def test_scales_of_groups_of_k_and_of_rows_that_a_norm_makes() -> None:
     ],
 )
 def test_every_form_of_schedule(monkeypatch: pytest.MonkeyPatch, params: dict[str, Any]) -> None:
-    chosen = heuristic.choose
-    monkeypatch.setattr(
-        heuristic, "choose", lambda *args: replace(chosen(*args), **{**ALONE, **params})
-    )
+    force(monkeypatch, params)
     x, scale, weight = whole(200, 208, dtype=np.int8), whole(200, 1), whole(72, 208)
 
     def program(x: Any, scale: Any, weight: Any) -> Any:
@@ -289,10 +293,7 @@ def test_products_that_are_serialized_as_launched_get_registers(
     monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """Of one step of k by definition, ptxas says so of 256 columns in 168 registers."""
-    chosen, tile = heuristic.choose, (128, columns, 64)
-    monkeypatch.setattr(
-        heuristic, "choose", lambda *args: replace(chosen(*args), tile=tile, stages=4, **ALONE)
-    )
+    force(monkeypatch, {"tile": (128, columns, 64), "stages": 4})
     with FusionDefinition() as fd:
         x, weight = (fd.define_tensor([-1, 32], True, HALF) for _ in range(2))
         fd.add_output(ops.linear(ops.neg(x), weight))
