@@ -13,7 +13,7 @@ from tests.programs import judge
 from tests.support.stand_in import StandIn, random_call, taken_by_c, told
 from warpsmith import ops
 from warpsmith.engine import loaded
-from warpsmith.engine.arena import ALIGNMENT
+from warpsmith.engine.arena import ALIGNMENT, Arena
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.lives import own_memory, scratch_of
 from warpsmith.errors import WarpsmithError
@@ -92,6 +92,18 @@ def test_a_call_makes_one_piece_of_memory_for_itself(gpu: StandIn) -> None:
         assert all(end <= start for end, (start, _) in zip(ends, spans, strict=False))
         assert [start % ALIGNMENT for start, _ in spans] == [0] * len(spans)
         assert ends[-1] <= size
+
+
+def test_what_passes_between_kernels_may_be_empty(gpu: StandIn) -> None:
+    """A sum along nothing has a kernel of one block, which is given an address all the same."""
+    made = warpsmith.fuse(lambda a, b, c: ops.addmm(c, ops.cumsum(a, 0), b))
+    with judge.uncompiled():
+        empty = made(torch.ones(0, 2), torch.ones(2, 0), torch.ones(0))
+    assert empty.shape == (0, 0)
+    (trace, _) = next(iter(made._traces.entries.values()))
+    plan = trace.executable.last_plan
+    (launch,) = plan.launches
+    assert plan.arena == Arena(0, ((launch.pointers[-1], 0),))
 
 
 def pair() -> tuple[Any, Any]:

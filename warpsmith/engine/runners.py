@@ -135,7 +135,7 @@ class OnDevice:
             what, size = "what passes between kernels", (self._own,)
             between = self._empty(what, size, None, self._torch.uint8)
             start = between.data_ptr()
-            addresses |= {name: start + offset for name, offset in self._offsets}
+        addresses |= {name: start + offset for name, offset in self._offsets}
         stream = current_stream(self._ordinal)
         scalars = {name: inputs[position] for position, name in self._scalars}
         # All memory is there before the first launch: nothing may come between launches that

@@ -167,7 +167,7 @@ def _norm(
         out = autocast(x, "layer_norm" if centered else "rms_norm")
     if eps is None:
         exact = torch.float64 in (x.dtype, None if residual is None else residual.dtype)
-        eps = _EPS[exact]
+        eps = _EPS[int(exact)]  # Dynamo of torch 2.11 takes no bool
     if is_traced(who, x, residual, weight, bias):
         if is_spread(x, residual, weight, bias):
             return _spread_norm(who, (x, residual, weight, bias), shape, eps, centered, seed)
