@@ -1,5 +1,8 @@
 """warpsmith.testing: tolerances, comparisons, and how often and in what order `do_bench` runs."""
 
+from __future__ import annotations
+
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -174,6 +177,50 @@ def test_interleaved_functions_take_turns_with_a_rotating_start() -> None:
     assert "".join(order[-15:]) == "abcbcacababcbca"
     assert set(medians) == {"a", "b", "c"}
     assert do_bench_interleaved({}) == {}
+
+
+class FakeEvent:
+    """On a GPU that takes 1 ms for a flush, and 5 for a run; `host` says how far the host is."""
+
+    now = host = 0.0
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        self.at = FakeEvent.now = max(FakeEvent.now, FakeEvent.host)
+
+    def query(self) -> bool:
+        return self.at <= FakeEvent.host
+
+    def elapsed_time(self, stop: FakeEvent) -> float:
+        return stop.at - self.at
+
+
+@pytest.mark.parametrize(("delays", "median"), [((0, 0, 7, 0, 9), 5.0), ((7, 7, 9), 12.0)])
+def test_runs_for_which_the_gpu_waited_do_not_count_where_others_do(
+    monkeypatch: pytest.MonkeyPatch, delays: tuple[int, ...], median: float
+) -> None:
+    def work(ms: float) -> None:
+        FakeEvent.now = max(FakeEvent.now, FakeEvent.host) + ms
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    monkeypatch.setattr(torch, "empty", lambda *_, **__: SimpleNamespace(zero_=lambda: work(1)))
+    monkeypatch.setattr(FakeEvent, "now", 0.0)
+    monkeypatch.setattr(FakeEvent, "host", 0.0)
+    timer = testing._Timer()
+    runs = []
+    for delay in delays:
+
+        def late(ms: int = delay) -> None:
+            if ms:  # the queue is empty, and the host takes so long to launch
+                FakeEvent.host = FakeEvent.now + ms
+            work(5)
+
+        runs.append(timer.run(late, flushes=1))
+    assert np.median(timer.times(runs)) == median
 
 
 @pytest.mark.parametrize(

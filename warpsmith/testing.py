@@ -172,6 +172,8 @@ def do_bench(
 ) -> float | list[float]:
     """Time `fn` on the GPU, in ms, with the L2 flushed before each run.
 
+    Runs that the GPU came to before the host had launched them whole do not count, where others do.
+
     Args:
         fn: starts the work on PyTorch's current stream.
         warmup: ms of runs that are not counted.
@@ -280,7 +282,7 @@ class _Timer:
     def run(
         self, fn: Callable[[], object], flushes: int, grad_to_none: Sequence[Any] | None = None
     ) -> Any:
-        """One run between two events."""
+        """One run between two events, and whether the GPU may have waited for the host in it."""
         for tensor in grad_to_none or ():
             tensor.grad = None
         start, stop = self._event(), self._event()
@@ -291,12 +293,15 @@ class _Timer:
         start.record()
         fn()
         stop.record()
-        return start, stop
+        return start, stop, start.query()
 
     def times(self, runs: Sequence[Any]) -> list[float]:
-        """ms of each run, once all are done."""
+        """ms of each run, once all are done; of those alone in which no host was waited for, if
+        there are such.
+        """
         self._torch.cuda.synchronize()
-        return [float(start.elapsed_time(stop)) for start, stop in runs]
+        counted = [run for run in runs if not run[2]] or runs
+        return [float(start.elapsed_time(stop)) for start, stop, _ in counted]
 
 
 def _check_mode(return_mode: str, quantiles: Sequence[float] | None) -> None:
