@@ -71,7 +71,7 @@ DTYPES = ("bfloat16", "bfloat16", "bfloat16", "float")
 MOST_ELEMENTS = 2**28
 """Of a problem's tensors."""
 
-MOST_PROBLEMS = 600
+MOST_PROBLEMS = 4000
 CHOSEN = "warpsmith"
 WORST = 10
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from warpsmith import DataType, fuse, knobs
+from warpsmith import DataType, fuse, knobs, ops
 
 
 @fuse
@@ -58,3 +58,49 @@ def test_what_indices_choose_for_each_row_is_read_for_each_element() -> None:
         found = chosen(x, index, table)
     torch.testing.assert_close(found, (x.float() * table[index][:, None]).bfloat16())
     assert "vector=8" in said(chosen.lower(x, index, table))
+
+
+@fuse
+def gated(x: Any, weight: Any, bias: Any, rows: Any) -> Any:
+    return ops.tanh(x * weight + bias) * rows
+
+
+@fuse
+def biased(x: Any, weight: Any, bias: Any) -> Any:
+    return x * weight + bias
+
+
+SHAPES = [(17, 33), (5, 3), (9, 1), (40, 7), (3, 8), (7, 10), (64, 517), (3, 1029), (6, 36), (2, 9)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half, torch.float])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.few(10)
+def test_vectors_of_one_row_go_on_at_its_beginning(
+    shape: tuple[int, int], dtype: torch.dtype
+) -> None:
+    """Of rows shorter than a vector, too; with and without what has one element for a row."""
+    x, rows = torch.randn(shape).to(dtype), torch.randn(shape[0], 1).to(dtype)
+    weight, bias = torch.randn(2, shape[1]).to(dtype).clone().unbind()
+    bias = bias.clone()
+    with knobs.scope(device="sim"):
+        found, plain = gated(x, weight, bias, rows), biased(x, weight, bias)
+    exact = x.double() * weight.double() + bias.double()
+    step = torch.finfo(dtype).eps
+    torch.testing.assert_close(plain.double(), exact, rtol=2 * step, atol=2 * step)
+    exact = exact.tanh() * rows.double()
+    torch.testing.assert_close(found.double(), exact, rtol=4 * step, atol=8 * step)
+
+
+def test_which_inputs_go_around() -> None:
+    def around(columns: int, *, offset: int = 0, dtype: torch.dtype = torch.bfloat16) -> int:
+        weight, bias = torch.zeros(columns + offset, dtype=dtype), torch.zeros(columns, dtype=dtype)
+        made = biased.lower(torch.zeros(64, columns, dtype=dtype), weight[offset:], bias).compile()
+        return made.kernels[0].cuda.count("= ws_load_around<")
+
+    assert around(33) == 2
+    assert around(36) == 2, "for accesses of 8 bytes"
+    assert around(34, dtype=torch.float) == 2
+    assert around(40) == 0
+    assert around(33, offset=1) == 1, "one of them begins anywhere"
+    assert around(36, offset=1) == 0

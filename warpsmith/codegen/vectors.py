@@ -85,9 +85,10 @@ def _fetch(copy: CopyVector, vector: str, value: ValueText, early: bool) -> str:
     kind = f"{value.type_name(copy.source.dtype)}, {copy.width}, {_hint(copy, early).value}"
     if copy.anywhere == integers.ZERO:
         return f"ws_load<{kind}>({place})"
-    value.pieces.add("vector_anywhere")
+    way = "around" if copy.around else "anywhere"
+    value.pieces.add(f"vector_{way}")
     start, count = value(copy.source_index), value(copy.anywhere)
-    return f"ws_load_anywhere<{kind}>({copy.source.name}, {start}, {count})"
+    return f"ws_load_{way}<{kind}>({copy.source.name}, {start}, {count})"
 
 
 def _hint(copy: CopyVector, early: bool) -> LoadHint:

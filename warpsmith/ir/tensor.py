@@ -49,6 +49,7 @@ class TensorView:
         evict_last: what its load brings into the L2 is the last to go.
         evict_first: what its load by `bulk` or `tma` brings into the L2 is the first to go.
         streaming: its load leaves no copy in L1.
+        around: its loads in vectors go on behind the end of what they read at the beginning of it.
         copied_by: what carries the copy that defines it.
         buffering: the stages that it is loaded through, ahead of their use; None is one stage.
         swizzle: bytes of the rows in which its shared memory permutes 16-byte chunks as TMA does:
@@ -65,6 +66,7 @@ class TensorView:
 
     __slots__ = (
         "allocation",
+        "around",
         "buffering",
         "chunks",
         "compute_at",
@@ -123,6 +125,7 @@ class TensorView:
         self.evict_last = False
         self.evict_first = False
         self.streaming = False
+        self.around = False
         self.copied_by = LoadStoreOpType.set
         self.buffering: CircularBuffer | None = None
         self.swizzle = 0

@@ -70,7 +70,10 @@ class VectorCopies:
         at_zero = self._buffers.access(operation, [*indices, integers.ZERO])
         read_from = self._buffers.index_row_major(access, source)
         begun = self._begun(operation, access, lane)
-        anywhere = begun is not None and self._from_anywhere(source, read_from, lane, width)
+        around = output.around and self._goes_around(operation, read_from, lane, width)
+        anywhere = around or (
+            begun is not None and self._from_anywhere(source, read_from, lane, width)
+        )
         sides = []
         for tensor, index in (
             (output, self._buffers.own_row_major(access, output)),
@@ -109,9 +112,12 @@ class VectorCopies:
             output.streaming,
             output.evict_last,
             asynchronous=self._is_asynchronous(output, source, width),
-            anywhere=_elements(source) if anywhere else integers.ZERO,
+            anywhere=self._whole(output if around else source) if anywhere else integers.ZERO,
+            around=around,
             by_pairs=self._is_by_pairs(target, target_index, width),
         )
+        if around:
+            return [statement]  # threads behind the last element are inside of what they read, too
         if begun is not None:
             return self._across(statement, operation, (access, at_zero), begun, lane)
         uneven = self._uneven_bound(operation, access, lane, width)
@@ -153,6 +159,21 @@ class VectorCopies:
         if False in source.contiguity or width * source.dtype.size < LEAST_WORD:
             return False
         return not self._vectors.knows(index, lane, width)
+
+    def _goes_around(self, copy: Operation, index: Expr, lane: Symbol, width: int) -> bool:
+        """Whether lanes read one element after the other of a whole input, and the first after the
+        last.
+        """
+        if not (isinstance(copy, Pointwise) and isinstance(index, Apply) and index.op == "mod"):
+            return False
+        walked = self._vectors.linear(index.args[0], lane, width)
+        whole = index.args[1] == self._whole(copy.outputs[0])
+        return whole and walked is not None and walked[1] == 1
+
+    def _whole(self, tensor: TensorView) -> Expr:
+        """Elements of all of a contiguous tensor."""
+        axes = (axis for axis in tensor.shape_axes if not axis.is_broadcast)
+        return integers.mul(*(self._buffers.extent(axis) for axis in axes))
 
     def _across(
         self,
@@ -265,8 +286,3 @@ def _at(condition: Apply, lane: Symbol, number: int) -> Expr:
     """A comparison in one lane."""
     a, b = (substitute(each, {lane: Const(number)}) for each in condition.args)
     return integers.less(a, b)
-
-
-def _elements(tensor: TensorView) -> Expr:
-    """Of all of a contiguous tensor."""
-    return integers.mul(*(axis.extent for axis in tensor.shape_axes if not axis.is_broadcast))

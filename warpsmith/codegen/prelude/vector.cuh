@@ -96,6 +96,20 @@ __device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place,
                                   : __funnelshift_r(held[k], held[k + 1], rest * sizeof(T) % 4 * 8);
     return vector;
 }
+//@ vector_around: vector_anywhere
+// The same from a place inside; what is behind the end is what stands at the beginning.
+template <class T, int N, int Hint, class I>
+__device__ __forceinline__ ws_vec<T, N> ws_load_around(const T* from, I place, I count) {
+    ws_vec<T, N> vector = ws_load_anywhere<T, N, Hint>(from, place, count);
+    if (place > count - N) {
+        #pragma unroll
+        for (int k = 0; k < N; ++k) {
+            vector[k] = from[place];
+            if (++place == count) place = 0;
+        }
+    }
+    return vector;
+}
 //@ vector_where: vector
 // Loads for threads that have something there; others keep what they have. Of a branch around a load of
 // 16-bit values ptxas makes merges of each of them, or leaves it a branch, inside which the load is

@@ -83,7 +83,9 @@ def _flat(
         _bind(output)
     transform_like(output)
     parallelize_like(output)
-    vectorize(caches, params.vectorized)
+    vectorize(caches, (*params.vectorized, *params.around))
+    for cached in caches:
+        cached.register.around = cached.name in params.around
     for cached in run.walkers:
         once = sum(not a.is_broadcast for a in cached.memory.shape_axes) == len(run.axes)
         cached.register.streaming = params.streaming and cached.load and once

@@ -30,9 +30,12 @@ RING_BLOCKS_PER_SM = 4
 """Stages of a ring and blocks a multiprocessor: the best of those that go round, yet slower than
 blocks of one tile by 3 to 5 % (docs/lessons/rings.md)."""
 
-NARROW_BYTES = 4
+NARROW_BYTES, NARROW_AROUND = 4, 8
 """Of an access along rows that nothing divides, up to which vectors go on from row to row: what has
-one element for a row is then read for each element of a vector."""
+one element for a row is then read for each element of a vector. More, where nothing has."""
+
+WORD_BYTES, ACCESS_BYTES = 4, 16
+"""Of a register, and of a load; a vector from anywhere is put together of both."""
 
 LONG = 40
 """Instructions of an element, a sine's or more, that threads are not to do for several in turn: a
@@ -73,6 +76,7 @@ class PointwiseParams(Params):
             each tile, which the TMA unit loads; 0 where threads load for themselves.
         streaming: loads of what is read once leave no copy in L1.
         across: vectors go on from one row to the next, past what some tensors have once a row.
+        around: names of inputs of one row, of which such vectors go on at the row's beginning.
         width: threads side by side of a block whose threads have `unroll` rows of the same columns;
             0 where they do not.
         last_first: the last blocks start first, where a kernel before read or wrote the same
@@ -89,13 +93,14 @@ class PointwiseParams(Params):
     streaming: bool = False
     last_first: bool = False
     across: bool = False
+    around: tuple[str, ...] = ()
     width: int = 0
 
     def without_vectors(self) -> Self | None:
         if self.vector == 1 and not self.ring:
             return None
         flat = replace(self, transposed=None, ring=0, width=0, unroll=1)
-        return replace(flat, vector=1, vectorized=())
+        return replace(flat, vector=1, vectorized=(), around=())
 
 
 def inner_run(
@@ -136,6 +141,7 @@ def choose(
         streaming=transposed is None and past_l1(caches, problem),
         last_first=fusion.follows,
         across=across,
+        around=_around(domains, caches, run, vector, problem) if across else (),
         width=width,
     )
     return (
@@ -169,12 +175,31 @@ def _walk(
     # code for that costs 2 to 5 %, so it is left out where the fastest dimension makes it needless.
     vector = run.vector(problem, cut_short=transposed is None and run.start == 0)
     whole = transposed is not None or run.start > 0 or problem.size(run.last) % vector == 0
-    if transposed is None and run.start and vector * _widest(run) <= NARROW_BYTES:
+    if transposed is None and run.start and vector * _widest(run) <= NARROW_AROUND:
         longer = inner_run(fusion, domains, caches, across=True)
-        if longer.start == 0:
-            vector = longer.vector(problem, cut_short=True)
-            return longer, None, vector, problem.size(longer.extent) % vector == 0, True
+        wider = longer.vector(problem, cut_short=True)
+        others = len(caches) - len(longer.walkers)
+        all_around = len(_around(domains, caches, longer, wider, problem)) == others
+        narrow = all_around or vector * _widest(run) <= NARROW_BYTES
+        if longer.start == 0 and narrow:
+            return longer, None, wider, problem.size(longer.extent) % wider == 0, True
     return run, transposed, vector, whole, False
+
+
+def _around(
+    domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun, vector: int, problem: Problem
+) -> tuple[str, ...]:
+    """Names of inputs of one row, whose vectors can go on at its beginning."""
+    row = domains.group(run.axes[-1])
+    return tuple(
+        cached.name
+        for cached in caches
+        if cached.load
+        and (size := cached.memory.dtype.size) <= WORD_BYTES <= vector * size
+        and [domains.group(a) for a in cached.copy.shape_axes if not a.is_broadcast] == [row]
+        and fastest(domains, cached) == row
+        and problem.aligned(cached.memory, ACCESS_BYTES // size)
+    )
 
 
 def _widest(run: InnerRun) -> int:
