@@ -17,7 +17,15 @@ from warpsmith.schedulers.rows.model import Work, predicted_us
 
 SHAPE = (
     *("block_x", "vector", "unroll", "block_y", "rows_per_thread", "blocks_per_sm", "cluster"),
-    *("ring", "warp_specialize", "joined", "reread", "reload_weights", "weights_in_shared"),
+    *(
+        "ring",
+        "warp_specialize",
+        "joined",
+        "reread",
+        "reload_weights",
+        "together",
+        "weights_in_shared",
+    ),
     *("exact", "by_threads", "chunks", "across"),
 )
 """Parameters that say who computes rows, and in which shape."""
@@ -40,6 +48,7 @@ class Considered:
             f"{p.unroll}x{p.vector} elements, {p.rows_per_thread} rows, {p.blocks_per_sm} blocks, "
             f"cluster {p.cluster}, ring {p.ring}{' reread' if p.reread else ''}"
             f"{' exact' if p.exact else ''}{' reload' if p.reload_weights else ''}"
+            f"{' together' if p.together else ''}"
             f"{' across' if p.across else ''}"
         )
 

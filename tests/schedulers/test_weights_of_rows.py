@@ -4,12 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import warpsmith
 from bench.images import Images
 from bench.instance_norm import instance_norm, instance_norm_bwd
+from bench.norms import EPSILON, layer_norm
 from bench.problem import Problem
-from bench.row_shapes import plan
+from bench.row_shapes import considered, forced, plan
 from warpsmith import knobs
 from warpsmith.schedulers.rows.params import RowParams
 
@@ -40,3 +42,31 @@ def test_it_is_right(turns: int) -> None:
     normal = (wide - mean) / np.sqrt(variance + 1e-5)
     expected = normal * weight[:, None, None] + bias[:, None, None]
     np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(("rows", "together"), [(1000, True), (20000, False)])
+def test_few_rows_wait_once_for_what_all_share(rows: int, together: bool) -> None:
+    """All accesses to weights stand before the threads meet, or each before its use."""
+    launch = plan(layer_norm(rows, 3000, "bfloat16")).launches[0]
+    assert isinstance(launch.params, RowParams)
+    assert launch.params.reload_weights
+    assert launch.params.together is together
+    text = launch.compiled.cuda[launch.compiled.cuda.index("__global__") :]
+    meeting = text.index("ws_block_reduce<")
+    assert all((text.index(f", {name} + (") < meeting) is together for name in ("T1", "T2"))
+
+
+@pytest.mark.parametrize("columns", [3000, 1312, 9096])
+def test_rows_that_wait_once_are_right(columns: int) -> None:
+    problem = layer_norm(900, columns, "bfloat16")
+    shapes = considered(problem, 20).others
+    params = next(shape.params for shape in shapes if shape.params.together)
+    x, weight, bias = (torch.randn(shape).bfloat16() for shape in ((5, columns), columns, columns))
+    fused = warpsmith.fuse(problem.fused)
+    with knobs.scope(device="sim"), forced(params):
+        assert fused.lower(x, weight, bias).compile().verify().verdict == "clean"
+        found = fused(x, weight, bias)
+    exact = torch.nn.functional.layer_norm(
+        x.double(), (columns,), weight.double(), bias.double(), EPSILON
+    )
+    torch.testing.assert_close(found.double(), exact, rtol=1e-2, atol=1e-2)

@@ -64,52 +64,6 @@ __device__ __forceinline__ void ws_store_by_pairs(T* to, const ws_vec<T, N>& fro
         behind.template store<0>(first + bytes + 32 * s);
     }
 }
-//@ vector_anywhere: vector
-// N elements from any place of `count`, the first of which lies at a multiple of 16 bytes, by two loads
-// of 16 bytes or more that do. What is outside is anything.
-template <class I> struct ws_without_sign { typedef unsigned type; };
-template <> struct ws_without_sign<long long> { typedef unsigned long long type; };
-template <class I> using ws_unsigned = typename ws_without_sign<I>::type;
-template <class T, int N, int Hint, class I>
-__device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place, I count) {
-    constexpr int each = 16 / sizeof(T), parts = (N - 1) / each + 2, words = N * sizeof(T) / 4;
-    const int rest = (int)place & (each - 1);
-    const I first = place - rest, last = (count - 1) & ~(I)(each - 1);
-    unsigned held[4 * parts];
-    #pragma unroll
-    for (int p = 0; p < parts; ++p) {
-        const I at = first + p * each;  // outside, the last vector of all
-        ws_words<16> part;
-        part.template load<Hint>(from + ((ws_unsigned<I>)at < (ws_unsigned<I>)last ? at : last));
-        #pragma unroll
-        for (int k = 0; k < 4; ++k) held[4 * p + k] = part.w[k];
-    }
-    const int moved = rest * (int)sizeof(T) / 4;  // words, and then bytes
-    #pragma unroll
-    for (int k = 0; k + 2 < 4 * parts; ++k) held[k] = moved & 2 ? held[k + 2] : held[k];
-    #pragma unroll
-    for (int k = 0; k + 3 < 4 * parts; ++k) held[k] = moved & 1 ? held[k + 1] : held[k];
-    union { ws_vec<T, N> vector; unsigned found[words]; };
-    #pragma unroll
-    for (int k = 0; k < words; ++k)
-        found[k] = sizeof(T) == 4 ? held[k]
-                                  : __funnelshift_r(held[k], held[k + 1], rest * sizeof(T) % 4 * 8);
-    return vector;
-}
-//@ vector_around: vector_anywhere
-// The same from a place inside; what is behind the end is what stands at the beginning.
-template <class T, int N, int Hint, class I>
-__device__ __forceinline__ ws_vec<T, N> ws_load_around(const T* from, I place, I count) {
-    ws_vec<T, N> vector = ws_load_anywhere<T, N, Hint>(from, place, count);
-    if (place > count - N) {
-        #pragma unroll
-        for (int k = 0; k < N; ++k) {
-            vector[k] = from[place];
-            if (++place == count) place = 0;
-        }
-    }
-    return vector;
-}
 //@ vector_where: vector
 // Loads for threads that have something there; others keep what they have. Of a branch around a load of
 // 16-bit values ptxas makes merges of each of them, or leaves it a branch, inside which the load is
@@ -124,6 +78,57 @@ __device__ __forceinline__ void ws_load_where(ws_vec<T, N>& to, bool there, cons
     for (int i = 0; i < bytes / step; ++i)
         ws_load_where<Hint>(words[i], there, (const char*)from + i * step);
     to = vector;
+}
+//@ vector_anywhere: vector_where
+// N elements from any place of `count`, the first of which lies at a multiple of 8 bytes, by loads of 8
+// bytes that do. What is outside is anything: threads that all read one place instead would have the
+// L2 serve it to all multiprocessors, one after the other.
+template <class I> struct ws_without_sign { typedef unsigned type; };
+template <> struct ws_without_sign<long long> { typedef unsigned long long type; };
+template <class I> using ws_unsigned = typename ws_without_sign<I>::type;
+template <class T, int N, int Hint, class I>
+__device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place, I count) {
+    constexpr int each = 8 / sizeof(T), parts = (N - 1) / each + 2, words = N * sizeof(T) / 4;
+    const int rest = (int)place & (each - 1);
+    const I first = place - rest;
+    const T* const begin = from + first;
+    unsigned held[2 * parts];
+    #pragma unroll
+    for (int p = 0; p < parts; ++p) {
+        ws_words<8> part = {};
+        const bool inside = (ws_unsigned<I>)(first + p * each) < (ws_unsigned<I>)count;
+        ws_load_where<Hint>(part, inside, begin + p * each);
+        held[2 * p] = part.w[0];
+        held[2 * p + 1] = part.w[1];
+    }
+    const bool moved = rest * sizeof(T) >= 4;  // by a word, and then by bytes
+    #pragma unroll
+    for (int k = 0; k + 1 < 2 * parts; ++k) held[k] = moved ? held[k + 1] : held[k];
+    union { ws_vec<T, N> vector; unsigned found[words]; };
+    #pragma unroll
+    for (int k = 0; k < words; ++k)
+        found[k] = sizeof(T) == 4 ? held[k]
+                                  : __funnelshift_r(held[k], held[k + 1], rest * sizeof(T) % 4 * 8);
+    return vector;
+}
+//@ vector_around: vector_anywhere
+// The same from a place inside; what is behind the end is what stands at the beginning.
+template <class T, int N, int Hint, class I>
+__device__ __forceinline__ ws_vec<T, N> ws_load_around(const T* from, I place, I count) {
+    constexpr int words = N * sizeof(T) / 4;
+    union { ws_vec<T, N> vector; unsigned found[words]; };
+    vector = ws_load_anywhere<T, N, Hint>(from, place, count);
+    if (place > count - N) {
+        union { ws_vec<T, N> lanes; unsigned others[words]; };
+        #pragma unroll
+        for (int k = 0; k < N; ++k) {
+            lanes[k] = from[place];
+            if (++place == count) place = 0;
+        }
+        #pragma unroll
+        for (int k = 0; k < words; ++k) found[k] = others[k];
+    }
+    return vector;
 }
 //@ vector_shared_where: vector
 SHARED

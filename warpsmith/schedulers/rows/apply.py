@@ -77,7 +77,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     for tensor in (first, *others):
         rfactor(tensor, [row, row + 1])
         rfactor(tensor, [row + 1])
-    whole = {c.register for c in caches if c.register in full or not params.reload_weights}
+    passing = params.reload_weights and not params.together
+    whole = {c.register for c in caches if c.register in full or not passing}
     streaming = full if params.streaming else set()
     spread(fusion, caches, params.vectorized, first, outer, streaming, whole, tiles)
     for cached in caches:

@@ -10,7 +10,7 @@ from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.across import unfit_across, vector_across, vectorized_across
-from warpsmith.schedulers.rows.model import LINE_BYTES, VECTOR_BYTES
+from warpsmith.schedulers.rows.model import LINE_BYTES, MOST_FEW, VECTOR_BYTES
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.registers import (
     MOST_ELEMENTS,
@@ -157,6 +157,8 @@ def _spread(
         across=across,
         limits=problem.target.family.limits,
     )
+    waits = choice.passing > 0 and not across
+    waits &= rows.count(problem) <= MOST_FEW * problem.target.sm_count
     loaded, widest = sum(sizes), max(sizes, default=4)
     accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
     line = max(1, LINE_BYTES // (vector * widest))
@@ -184,6 +186,7 @@ def _spread(
             exact=whole,
             full=_full(rows, length // vector if across else vectors, block_x, unroll, cluster),
             reload_weights=choice.reload_weights,
+            together=waits and row.has_room(block_x, rows_per_thread * unroll + results),
             again=choice.again,
             vectorized=vectorized_across(rows, problem)
             if across
@@ -209,5 +212,9 @@ def _with_weights_in_shared(params: RowParams, row: Part, weights: int) -> Itera
         blocks = min(room, row.blocks_per_sm(params.block_x, kept * params.unroll))
         if few and blocks:
             yield replace(
-                params, rows_per_thread=kept, blocks_per_sm=blocks, weights_in_shared=True
+                params,
+                rows_per_thread=kept,
+                blocks_per_sm=blocks,
+                together=False,
+                weights_in_shared=True,
             )

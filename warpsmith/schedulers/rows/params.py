@@ -25,6 +25,8 @@ class RowParams(Params):
         full: accesses of each thread that need none in any block, where threads have not exactly a
             row.
         reload_weights: inputs that all rows share are loaded where they are used, not at the start.
+        together: what is loaded so late is loaded for all accesses of a thread before the first is
+            used, so that a reduction across threads hides its way; else for one after the other.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
         ring: stages through which blocks that go round rows load them ahead; 0 where threads load
@@ -61,6 +63,7 @@ class RowParams(Params):
     exact: bool
     full: int = 0
     reload_weights: bool = False
+    together: bool = False
     again: bool = False
     vectorized: tuple[str, ...] = ()
     ring: int = 0

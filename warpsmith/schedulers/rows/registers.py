@@ -140,11 +140,20 @@ class Part:
         work = 2 * self.vector + -(-self.vector * self.passing // 4)
         return stay + work + FIXED_REGISTERS + more
 
-    def blocks_per_sm(self, threads: int, unroll: int) -> int:
-        """Blocks that a multiprocessor has registers and threads for."""
+    def blocks_per_sm(self, threads: int, unroll: int, more: int = 0) -> int:
+        """Blocks that a multiprocessor has registers, so many `more`, and threads for."""
         held = threads * rows_of_block(threads)
-        blocks = self.limits.blocks_of(self.registers(threads, unroll), held)
+        blocks = self.limits.blocks_of(self.registers(threads, unroll) + more, held)
         return min(blocks, self.limits.sm_threads // held, MOST_BLOCKS_PER_SM)
+
+    def has_room(self, threads: int, unroll: int) -> bool:
+        """Whether as many blocks have registers for what is passing of all of a thread's vectors,
+        not of one alone. It is loaded where no vector is being computed, and few addresses live.
+        """
+        more = (unroll - 1) * self.vector * self.passing // 4
+        more -= 2 * self.vector + FIXED_REGISTERS
+        blocks = self.blocks_per_sm(threads, unroll)
+        return self.blocks_per_sm(threads, unroll, max(0, more)) == blocks
 
     def fits(self, threads: int, unroll: int) -> bool:
         exact = threads * unroll == self.vectors
