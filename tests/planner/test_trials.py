@@ -273,6 +273,6 @@ def test_explain_prices_no_kernel_that_would_wait_for_itself(
 
     everything_apart = Decided(apart=frozenset(range(100)))
     monkeypatch.setattr(engine, "faster", lambda *given: everything_apart)
-    call = called(layer, *empty((64, 64), (64, 64)))
+    call = called(layer, *empty((2048, 512), (512, 512)))
     told = [line for cut in cuts(call.segments, call.problem, 12) for line in cut.lines()]
     assert "  not one     order: kernel 1 needs kernel 0, and kernel 2 needs kernel 1" in told

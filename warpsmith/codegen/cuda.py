@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from warpsmith.codegen.bytes import computed_bytes
 from warpsmith.codegen.cleared import cleared
 from warpsmith.codegen.clusters import cluster_bound, cluster_lines, is_of_cluster, rank_lines
 from warpsmith.codegen.prelude import prelude_text
@@ -112,6 +113,7 @@ class _Printer:
 
     def printed(self) -> Printed:
         self._value.cleared = cleared(self._kernel.body)
+        self._value.computed_bytes = computed_bytes(self._kernel.body)
         self._thread_indices()
         self._elected()
         self._shared()

@@ -33,6 +33,7 @@ from warpsmith.kernel.tiles import PrefetchMap, PrefetchTile
 from warpsmith.kernel.waits import WatchedAwait
 from warpsmith.lower.build import build, parameter_names
 from warpsmith.lower.capacity import check_atoms, check_cluster, check_shared, check_threads
+from warpsmith.lower.passes.ask_for_steps import ask_for_steps
 from warpsmith.lower.passes.ask_once import ask_once
 from warpsmith.lower.passes.batch_levels import batch_levels
 from warpsmith.lower.passes.batch_welford import batch_welford
@@ -186,6 +187,7 @@ PASSES = (
     _always(reduce_to_first, "every statement that uses a result has its condition"),
     _always(mask_last_pass, "after barriers, which no copied loop may hold"),
     _always(ask_once, "once nothing but a row's own condition stands around what is summed of it"),
+    _always(ask_for_steps, "after barriers, which no copied loop may hold"),
     _always(peel_ends, "after barriers, which no copied loop may hold"),
     _always(split_full_passes, "after barriers, which no copied loop may hold"),
     _always(load_anyway, "where splitting left loads under predicates"),

@@ -156,10 +156,10 @@ def epilogue_us(
     return elements * (operations / issued + lines / brought), elements * loaded
 
 
-PROLOGUE_ISSUE_SHARE = 0.5
+PROLOGUE_ISSUE_SHARE = 0.65
 """Of the lanes' instructions, those of two or more warp groups that compute an operand, or half of
-it by one. Assumed before anything was timed, and not fitted since: 28672 x 4096 of int8 with 8 rows
-is predicted to take 72 us and took 68, of int4 109 and 61 (an H200, docs/lessons/weights.md)."""
+it by one: 28672 x 4096 of int8 with 8 rows takes 54 us, and 50 of int4, of which a quarter is for
+the last of two rounds of tiles (an H200, docs/lessons/weights.md)."""
 
 
 def prologue_us(elements: int, operations: int, target: Target) -> float:

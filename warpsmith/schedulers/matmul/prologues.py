@@ -124,9 +124,15 @@ def taken(operand: TensorView, leading: Iterable[Operation]) -> Prologue:
     for operation in leading:
         if not reached.isdisjoint(tensor_inputs(operation)):
             reached.update(operation.outputs)
-            operations += isinstance(operation, Pointwise) and operation.op != "set"
+            operations += isinstance(operation, Pointwise) and not _is_free(operation)
     share = sum(load.memory.dtype.size / load.packed for load in loads) / operand.dtype.size
     return Prologue(loads[0].memory.dtype.size, share, operations, loads[0].packed)
+
+
+def _is_free(operation: Pointwise) -> bool:
+    """Whether it takes no instruction: a copy, or what makes an integer another one."""
+    of_integers = not any(t.dtype.is_float for t in (operation.output, *tensor_inputs(operation)))
+    return operation.op == "set" or (operation.op == "cast" and of_integers)
 
 
 @dataclass(frozen=True, slots=True)
