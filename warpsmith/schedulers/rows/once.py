@@ -157,7 +157,7 @@ def _spread(
         across=across,
         limits=problem.target.family.limits,
     )
-    waits = choice.passing > 0 and not across
+    waits = choice.passing > 0 and len(rows.weights) == 1 and not across
     waits &= rows.count(problem) <= MOST_FEW * problem.target.sm_count
     loaded, widest = sum(sizes), max(sizes, default=4)
     accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
