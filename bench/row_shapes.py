@@ -26,7 +26,7 @@ SHAPE = (
         "together",
         "weights_in_shared",
     ),
-    *("exact", "by_threads", "chunks", "across"),
+    *("exact", "full", "by_threads", "chunks", "across"),
 )
 """Parameters that say who computes rows, and in which shape."""
 

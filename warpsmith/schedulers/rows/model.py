@@ -68,17 +68,16 @@ MASKED_INSTRUCTIONS = 2.71
 """More of an access where threads have not exactly a row."""
 
 ENDS_INSTRUCTIONS, SHIFTS_INSTRUCTIONS = 4.0, 5.0
-ENDS_PASSES = 2
-"""More where vectors go across the begins and ends of rows: of each element of the passes that have
-these, the first and the last, for each sum and the result; and of each byte of what all rows share,
-which is put together of two vectors."""
+"""More where vectors go across the begins and ends of rows: of each element of the passes that ask
+for these, the first and those that not all blocks have whole, for each sum and the result; and of
+each byte of what all rows share, which is put together of several vectors."""
 
 ACROSS_LOSS, ACROSS_CLUSTER_LOSS, ACROSS_ALONE_LOSS = 0.04, 0.08, 0.12
 """More of the time there, and in clusters and where a multiprocessor has one block. These five were
 fitted to 640 timings at odd lengths on an H200 (docs/lessons/odd_rows.md)."""
 
-TURN_ENDS_INSTRUCTIONS, ACROSS_TURNS_LOSS = 1.0, 0.03
-"""The same of elements, and of the time, beside sums of columns (timings of 26 odd lengths on an
+TURN_ENDS_INSTRUCTIONS, TURN_ENDS_PASSES, ACROSS_TURNS_LOSS = 1.0, 2, 0.03
+"""The same of elements of so many passes, and of the time, beside sums of columns (timings of 26 odd lengths on an
 H200, 2026-11-26)."""
 
 TURN_INSTRUCTIONS = 187.0
@@ -280,7 +279,8 @@ def _instructions(work: Work, params: RowParams, held: float, target: Target) ->
     part = min(params.block_x * params.unroll * params.vector, work.length / params.cluster)
     done = INSTRUCTIONS * work.operations + COSTLY_INSTRUCTIONS * work.costly
     if params.across:
-        ends = params.unroll if work.in_pieces else min(ENDS_PASSES, params.unroll)
+        some = TURN_ENDS_PASSES if work.summed else params.unroll - params.full + 1
+        ends = params.unroll if work.in_pieces else min(some, params.unroll)
         passes = ends * params.rows_per_thread
         at_end = TURN_ENDS_INSTRUCTIONS if work.summed else ENDS_INSTRUCTIONS
         each += at_end * passes * params.vector * (work.sums + 1)

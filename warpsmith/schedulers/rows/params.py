@@ -26,7 +26,7 @@ class RowParams(Params):
             row.
         reload_weights: inputs that all rows share are loaded where they are used, not at the start.
         together: what is loaded so late is loaded for all accesses of a thread before the first is
-            used, so that a reduction across threads hides its way; else for one after the other.
+            used, and waited for once; else for one after the other.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
         ring: stages through which blocks that go round rows load them ahead; 0 where threads load
