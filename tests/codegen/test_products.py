@@ -13,7 +13,7 @@ from tests.support.lowered_products import SMALL, check_product, pending, produc
 from tests.support.machine_code import machine_lines
 from tests.support.role_code import missing_from_ptx
 from tests.support.role_parts import single
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.prelude import prelude_text
 from warpsmith.codegen.prelude.products import multiply_piece
@@ -105,12 +105,7 @@ def test_one_fence_for_all_tiles_is_too_little() -> None:
 def plain_report(body: plain.Body) -> tuple[str, np.ndarray]:
     """The verdict on a kernel without roles, and its result."""
     a, b, d = plain.plain_inputs()
-    memory = {
-        name: Contents(each.reshape(-1), np.full(each.size, name != "D"))
-        for name, each in (("A", a), ("B", b), ("D", d))
-    }
-    report = reported(plain.plain_kernel(body), {}, memory, schedules=4)
-    assert report is not None
+    report = reported(plain.plain_kernel(body), {}, {"A": a, "B": b}, schedules=4)
     return report.verdict, report.arrays["D"].reshape(d.shape)
 
 

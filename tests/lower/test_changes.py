@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.launching import clean_result
 from tests.support.lowering import lowered
 from tests.support.meeting_runs import mutants
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith import DataType, FusionDefinition, ParallelType
 from warpsmith.errors import ScheduleError
 from warpsmith.kernel.kernel import Kernel
@@ -167,12 +167,7 @@ def test_threads_meet_before_and_behind_what_goes_through_shared_memory() -> Non
 
 def is_right(kernel: Kernel, x: np.ndarray) -> bool:
     given_, result = (each.name for each in kernel.parameters)
-    memory = {
-        given_: Contents(x.reshape(-1), np.full(x.size, True)),
-        result: Contents(np.zeros(x.size, x.dtype), np.full(x.size, False)),
-    }
-    report = reported(kernel, {f"{given_}_size0": len(x)}, memory, schedules=2)
-    assert report is not None
+    report = reported(kernel, {f"{given_}_size0": len(x)}, {given_: x}, schedules=2)
     clean = report.verdict == "clean"
     return clean and np.array_equal(report.arrays[result].reshape(x.shape), -x)
 

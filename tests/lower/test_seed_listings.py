@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.meeting_parts import HALF, TILE, Body, Place, stored, stored_by_tma
 from tests.support.meeting_runs import mutants
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -97,12 +97,7 @@ def by_warp() -> Kernel:
 def clean(kernel: Kernel) -> bool:
     """Whether the simulator has nothing to say, and all boxes are where they belong."""
     x = np.random.default_rng(1).integers(-9, 9, PLACE.turns * TILE).astype(numpy_dtype(HALF))
-    memory = {
-        "X": Contents(x, np.full(x.size, True)),
-        "Y": Contents(np.zeros_like(x), np.full(x.size, False)),
-    }
-    report = reported(kernel, {}, memory, schedules=SCHEDULES)
-    assert report is not None
+    report = reported(kernel, {}, {"X": x}, schedules=SCHEDULES)
     assert report.verdict != "incomplete"
     return report.verdict == "clean" and bool(np.array_equal(report.arrays["Y"], x))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support.grouped import by_group
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith import fuse, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.kernel.agents import Branch
@@ -51,18 +51,8 @@ def product(cluster: tuple[int, int] = (1, 1), band: int = 3) -> Kernel:
 
 def report_of(kernel: Kernel, x: Any, w: Any, ends: Any, schedules: int = 4) -> Report:
     names = iter(buffer.name for buffer in kernel.parameters)
-    memory = {
-        name: Contents(array.reshape(-1), np.ones(array.size, bool))
-        for name, array in zip(names, (x, w, ends), strict=False)
-    }
-    memory["T4"] = Contents(np.zeros(ROWS * N, BFLOAT16), np.zeros(ROWS * N, bool))
-    for buffer in kernel.parameters:
-        if buffer.name.endswith("_arrivals"):
-            count = 64
-            memory[buffer.name] = Contents(np.zeros(count, np.int32), np.ones(count, bool))
-    report = reported(kernel, SIZES, memory, schedules=schedules)
-    assert report is not None
-    return report
+    memory = dict(zip(names, (x, w, ends), strict=False))
+    return reported(kernel, SIZES, memory, schedules=schedules)
 
 
 @pytest.mark.parametrize("cluster", [(1, 1), (1, 2), (2, 1)])

@@ -20,7 +20,7 @@ from tests.schedulers.test_persistent_registers import compiled, params_of
 from tests.schedulers.test_persistent_results import normalized
 from tests.support.launching import values_of
 from tests.support.meeting_runs import mutants
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith import knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.clusters import SynchronizeCluster
@@ -260,14 +260,7 @@ def lowered(build: Build, arrays_: dict[str, np.ndarray]) -> tuple[Kernel, dict[
 
 
 def clean(kernel: Kernel, values: dict[str, int], arrays_: dict[str, np.ndarray]) -> bool:
-    memory = {n: Contents(a.reshape(-1), np.full(a.size, True)) for n, a in arrays_.items()}
-    size = max(a.size for a in arrays_.values())
-    for buffer in kernel.parameters:
-        if buffer.name not in memory:
-            empty = np.zeros(size, np.float32)
-            memory[buffer.name] = Contents(empty, np.full(size, False))
-    report = reported(kernel, values, memory, schedules=16)
-    assert report is not None
+    report = reported(kernel, values, arrays_, schedules=16)
     assert report.verdict != "incomplete"
     return report.verdict == "clean"
 

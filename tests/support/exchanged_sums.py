@@ -5,7 +5,7 @@ import numpy as np
 from tests.schedule.test_clusters import CLUSTER, reduction_of, spread
 from tests.support.launching import values_of
 from tests.support.program import Program
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel
@@ -43,12 +43,7 @@ def findings(kernel: Kernel, schedules: int = 24) -> list[str]:
     """What is wrong with a kernel on the simulator; empty where nothing is."""
     x = given()
     output = next(b.name for b in kernel.parameters if b.written)
-    memory = {
-        "T0": Contents(x.reshape(-1), np.full(x.size, True)),
-        output: Contents(np.zeros(x.size, np.float32), np.full(x.size, False)),
-    }
-    report = reported(kernel, values(), memory, schedules=schedules)
-    assert report is not None
+    report = reported(kernel, values(), {"T0": x}, schedules=schedules)
     assert report.verdict != "incomplete", report
     if report.verdict == "findings":
         return sorted({finding.kind for finding in report.findings})

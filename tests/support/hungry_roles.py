@@ -45,7 +45,8 @@ def hungry(
     load = single("load", 0)
     x, y, z = (Const(extent) for extent in block)
     compute = Agent("compute", 4, (x, y, z))
-    source, result = memory("T0"), memory("T1", written=True)
+    threads = block[0] * block[1] * block[2]
+    source, result = memory("T0"), memory("T1", Const(BLOCKS * threads * sums), written=True)
     ring = channel("ring0", TILE, 2, load, compute)
     kept, each = local("sums", sums), Symbol("i1", low=0, extent=Const(sums))
     number = _linear(compute)
@@ -55,7 +56,6 @@ def hungry(
         return For(each, Const(sums), (statement,), unroll=True)
 
     more = Store(kept, each, add(Element(kept, each), value))
-    threads = block[0] * block[1] * block[2]
     whose = integers.add(integers.mul(GRID_X, threads), number)
     place = integers.add(integers.mul(whose, sums), each)
     body = (

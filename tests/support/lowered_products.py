@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.protocol.edits import Change, instead
-from tests.support.simulating import Contents, simulated
+from tests.support.simulating import simulated
 from warpsmith import DataType, FusionDefinition
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.products import AwaitProducts
@@ -81,10 +81,5 @@ def check_product(kernel: Kernel, m: int, n: int, k: int, *, schedules: int) -> 
     a, b = (random.integers(-4, 5, (lines, k)).astype(kind) for lines in (m, n))
     wanted = (a.astype(np.float64) @ b.astype(np.float64).T).astype(kind)
     first, second, result = (buffer.name for buffer in kernel.parameters)
-    memory = {
-        name: Contents(x.reshape(-1), np.ones(x.size, bool))
-        for name, x in ((first, a), (second, b))
-    }
-    memory[result] = Contents(np.zeros(m * n, kind), np.zeros(m * n, bool))
-    results = simulated(kernel, sizes(m, n, k), memory, schedules=schedules)
+    results = simulated(kernel, sizes(m, n, k), {first: a, second: b}, schedules=schedules)
     np.testing.assert_array_equal(results[result].reshape(m, n), wanted)

@@ -7,7 +7,7 @@ import numpy as np
 
 from tests.support.meeting_kernels import Meeting
 from tests.support.meeting_parts import COLUMNS, DEPTH, HALF, ROWS, SUMS, THREADS, Body
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, SynchronizeCluster
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement, Synchronize
@@ -87,12 +87,7 @@ def _multiplied(tile: np.ndarray) -> np.ndarray:
 def objections(meeting: Meeting, kernel: Kernel, schedules: int = SCHEDULES) -> list[str]:
     """What is wrong with a kernel: the kinds of the simulator's findings, and results."""
     x, known = given(meeting), expected(meeting)
-    memory = {
-        "X": Contents(x.reshape(-1), np.full(x.size, True)),
-        "Y": Contents(np.zeros(known.shape, x.dtype), np.full(known.shape, False)),
-    }
-    report = reported(kernel, {}, memory, schedules=schedules)
-    assert report is not None
+    report = reported(kernel, {}, {"X": x}, schedules=schedules)
     assert report.verdict != "incomplete", report
     if report.verdict == "findings":
         return sorted({finding.kind for finding in report.findings})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.support.simulating import Contents, reported
+from tests.support.simulating import reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import evaluate
@@ -108,8 +108,5 @@ def simulated(kernel: Kernel, values: Mapping[str, int], text: str | None = None
         if parameter.memory is MemoryType.global_ and not parameter.written:
             size = evaluate(parameter.size, numbers)
             data = np.random.default_rng(size).uniform(-2, 2, size)
-            array = data.astype(numpy_dtype(parameter.dtype))
-            memory[parameter.name] = Contents(array, np.ones(size, bool))
-    report = reported(kernel, values, memory, schedules=SCHEDULES, text=text)
-    assert report is not None
-    return report
+            memory[parameter.name] = data.astype(numpy_dtype(parameter.dtype))
+    return reported(kernel, values, memory, schedules=SCHEDULES, text=text)

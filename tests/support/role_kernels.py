@@ -26,7 +26,7 @@ from tests.support.role_parts import (
     thread,
     tile_copy,
 )
-from tests.support.simulating import Contents, simulated
+from tests.support.simulating import simulated
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
@@ -69,13 +69,7 @@ class RoleCase:
 
 def check(case: RoleCase, schedules: int = FULL_SCHEDULES) -> None:
     """Run the kernel's PTX on the simulator: it is clean under all schedules, and right."""
-    memory = {
-        name: Contents(array, np.ones(array.shape, bool)) for name, array in case.inputs.items()
-    }
-    memory |= {
-        name: Contents(array, np.zeros(array.shape, bool)) for name, array in case.expected.items()
-    }
-    results = simulated(case.kernel, case.values, memory, schedules=schedules)
+    results = simulated(case.kernel, case.values, case.inputs, schedules=schedules)
     for name, wanted in case.expected.items():
         np.testing.assert_allclose(results[name], wanted, rtol=case.tolerance, atol=0)
 

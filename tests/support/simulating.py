@@ -39,10 +39,13 @@ class Contents:
     defined: np.ndarray
 
 
+Memory = Mapping[str, Contents | np.ndarray]
+
+
 def simulated(
     kernel: Kernel,
     values: Mapping[str, float],
-    memory: Mapping[str, Contents],
+    memory: Memory,
     *,
     schedules: int = SCHEDULES,
 ) -> dict[str, np.ndarray]:
@@ -50,30 +53,31 @@ def simulated(
 
     Args:
         values: sizes, strides, user's scalars and launch symbols by name.
-        memory: inputs and outputs before the run; undefined elements are poisoned.
+        memory: arrays before the run, whole or in part; what is undefined is poisoned, as all of a
+            kernel's other arrays are. Their counters are 0.
 
     Raises:
         Fault: the simulator finds that the kernel is not clean.
     """
-    report = reported(kernel, values, memory, schedules=schedules)
-    if report is None:
+    if _has_no_threads(kernel, values):
         return {}
+    report = reported(kernel, values, memory, schedules=schedules)
     if report.verdict != "clean":
         raise Fault(f"{report}\n{cuda_text(elect_by_warp(kernel), H200)}")
     for name, array in report.arrays.items():
         assert not (name.endswith("_arrivals") and array.any()), f"{name} is not 0 again"
-    return {name: array for name, array in report.arrays.items() if name in memory}
+    return dict(report.arrays)
 
 
 def reported(
     kernel: Kernel,
     values: Mapping[str, float],
-    memory: Mapping[str, Contents],
+    memory: Memory,
     *,
     schedules: int = SCHEDULES,
     text: str | None = None,
-) -> Report | None:
-    """What the simulator says of the kernel's PTX; None where there are no threads.
+) -> Report:
+    """What the simulator says of the PTX of a kernel that has threads.
 
     Args:
         values, memory: as for `simulated`.
@@ -83,8 +87,6 @@ def reported(
     numbers = kernel.with_derived({n: v for n, v in values.items() if isinstance(v, int)})
     grid = tuple(evaluate(extent, numbers) for extent in kernel.launch.grid)
     block = tuple(evaluate(extent, numbers) for extent in kernel.launch.block)
-    if 0 in grid or 0 in block:
-        return None
     source = Source(
         text=cuda_text(kernel, H200) if text is None else text,
         entry=kernel.name,
@@ -116,18 +118,23 @@ def reported(
     return simulate(launch, count=schedules)
 
 
-def _buffer(
-    parameter: Any, memory: Mapping[str, Contents], numbers: dict[str, Any]
-) -> machine.Buffer:
+def _has_no_threads(kernel: Kernel, values: Mapping[str, float]) -> bool:
+    numbers = kernel.with_derived({n: v for n, v in values.items() if isinstance(v, int)})
+    return any(evaluate(n, numbers) == 0 for n in (*kernel.launch.grid, *kernel.launch.block))
+
+
+def _buffer(parameter: Any, memory: Memory, numbers: dict[str, Any]) -> machine.Buffer:
     dtype = numpy_dtype(parameter.dtype)
     name = parameter.name
     if name in memory:
         place = memory[name]
+        if isinstance(place, np.ndarray):
+            return machine.Buffer(name=name, array=place.reshape(-1), defined=True, open=True)
         array = np.full(place.data.nbytes, 0xFF, np.uint8).view(dtype)
         array[place.defined] = place.data[place.defined]
         defined = bool(place.defined.any())
         return machine.Buffer(name=name, array=array, defined=defined, open=True)
     size = evaluate(parameter.size, numbers)
     counts = name.endswith("_arrivals")
-    array = np.zeros(size, dtype) if counts else np.full(size * dtype.itemsize, 0xFF, np.uint8)
+    array = np.full(size * dtype.itemsize, 0 if counts else 0xFF, np.uint8).view(dtype)
     return machine.Buffer(name=name, array=array, defined=counts)
