@@ -7,6 +7,7 @@ import pytest
 
 from tests.protocol.edits import edited, instead
 from tests.roles.test_cluster_rows import Rows
+from tests.support.by_hand import kernel_of
 from tests.support.exchanged_sums import summed
 from tests.support.simulating import reported
 from warpsmith.codegen.cuda import cuda_text
@@ -27,25 +28,6 @@ from warpsmith.targets.hopper import H200
 
 ZERO, ONE = integers.ZERO, integers.ONE
 X = Symbol("block_x", low=0, extent=Const(32))
-
-
-def kernel_of(
-    parameters: tuple[Buffer, ...],
-    shared: tuple[Buffer, ...],
-    body: tuple[Statement, ...],
-    launch: Launch,
-) -> Kernel:
-    return lay_out_shared(
-        Kernel(
-            name="k",
-            parameters=parameters,
-            scalars=(),
-            shared=shared,
-            body=body,
-            launch=launch,
-            index_type=DataType.Int32,
-        )
-    )
 
 
 # --- types and ranks ---------------------------------------------------------------------------
@@ -71,7 +53,9 @@ def rotating(dtype: DataType) -> Kernel:
         Await(barrier, ZERO, ZERO, of_cluster=True),
         Store(y, place, Element(tile, X)),
     )
-    return kernel_of((x, y), (tile, barrier), body, launch)
+    return lay_out_shared(
+        kernel_of(*body, launch=launch, parameters=(x, y), shared=(tile, barrier))
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +76,7 @@ def test_ranks_count_x_fastest() -> None:
     place = integers.add(gx, integers.mul(gy, 4), integers.mul(gz, 12))
     launch = Launch(tuple(map(Const, grid)), (ONE, ONE, ONE), cluster=cluster)
     rank = Apply("cast", (rank_in(launch),), DataType.Int32)
-    kernel = kernel_of((y,), (), (Store(y, place, rank),), launch)
+    kernel = lay_out_shared(kernel_of(Store(y, place, rank), launch=launch, parameters=(y,)))
     report = reported(kernel, {}, {}, schedules=1)
     assert report.verdict == "clean", str(report)
     z, row, x = np.indices((4, 3, 4))

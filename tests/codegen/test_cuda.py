@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.support.by_hand import kernel_of
 from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith.codegen.cuda import cuda_text
@@ -13,7 +14,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, evaluate
-from warpsmith.kernel.kernel import Kernel, Launch, layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import Buffer, Element, Statement
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.pipeline import lower
@@ -89,18 +90,7 @@ def test_what_cannot_be_printed() -> None:
 
 
 def kernel_with(body: tuple[Statement, ...] = (), shared: tuple[Buffer, ...] = ()) -> Kernel:
-    one = integers.ONE
-    return lay_out_shared(
-        Kernel(
-            name="test",
-            parameters=(),
-            scalars=(),
-            shared=shared,
-            body=body,
-            launch=Launch((one, one, one), (one, one, one)),
-            index_type=DataType.Int32,
-        )
-    )
+    return lay_out_shared(kernel_of(*body, shared=shared))
 
 
 def test_shared_buffers_start_at_multiples_of_16_bytes() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.by_hand import kernel_of
 from tests.support.exchanged_sums import summed
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
@@ -20,7 +21,6 @@ from warpsmith.kernel.clusters import (
     by_rank,
     rank_among,
 )
-from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import Buffer, Element, Statement
 from warpsmith.kernel.printer import kernel_text
 from warpsmith.kernel.traversal import barriers, expressions, map_expressions, read, written
@@ -75,17 +75,7 @@ def test_launches_and_waits_as_text() -> None:
     assert "  cluster (1, 1, 3)\n" in text
     assert "parity exchange0_phase of the cluster\n" in text
     assert RANK in text
-    assert "cluster" not in kernel_text(
-        Kernel(
-            name="k",
-            parameters=(),
-            scalars=(),
-            shared=(),
-            body=(),
-            launch=Launch((Const(1),) * 3, (Const(1),) * 3),
-            index_type=DataType.Int32,
-        )
-    )
+    assert "cluster" not in kernel_text(kernel_of())
 
 
 @pytest.mark.parametrize(

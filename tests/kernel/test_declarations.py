@@ -8,6 +8,7 @@ import pytest
 from tests.lower.test_exchanges import of_the_block
 from tests.protocol.edits import refused
 from tests.protocol.kernels import chain, fed_by
+from tests.support.by_hand import kernel_of, launch_of
 from tests.support.exchanged_sums import summed, values
 from tests.support.meeting_kernels import Meeting, planned_kernel
 from tests.support.role_kernels import RoleCase
@@ -33,7 +34,7 @@ from warpsmith.kernel.effects import (
     writes,
 )
 from warpsmith.kernel.forms import Declared, Form
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, Statement, Store, Synchronize
 from warpsmith.kernel.printer import text_of
 from warpsmith.kernel.products import AwaitProducts, MatrixTile, Multiply
@@ -94,14 +95,11 @@ MEMORY = Buffer("T0", DataType.Float, MemoryType.global_, Const(64))
 
 def looping(*inner: Statement) -> Kernel:
     """A loop of 64 threads."""
-    return Kernel(
-        name="k",
+    return kernel_of(
+        For(TURN, Const(4), inner, unroll=False),
+        launch=launch_of(64),
         parameters=(MEMORY,),
-        scalars=(),
         shared=(SHARED,),
-        body=(For(TURN, Const(4), inner, unroll=False),),
-        launch=Launch((ONE, ONE, ONE), (Const(64), ONE, ONE)),
-        index_type=DataType.Int32,
         exchanged=frozenset(("S",)),
     )
 

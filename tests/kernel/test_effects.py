@@ -11,6 +11,7 @@ import warpsmith.codegen
 import warpsmith.kernel
 from tests.protocol.edits import edited, instead, refused
 from tests.protocol.kernels import fed_by
+from tests.support.by_hand import kernel_of, launch_of
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.carry import moments
@@ -33,7 +34,7 @@ from warpsmith.kernel.effects import (
     writes,
 )
 from warpsmith.kernel.forms import Declared
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Element, For, Statement, Store, Synchronize
 from warpsmith.kernel.printer import kernel_text, text_of
 from warpsmith.kernel.reductions import Accumulate
@@ -220,15 +221,11 @@ def test_one_without_words_is_printed_by_its_fields() -> None:
 
 def kernel(*inner: Statement) -> Kernel:
     """A loop of 64 threads around statements."""
-    one = Const(1)
-    return Kernel(
-        name="k",
+    return kernel_of(
+        For(I, Const(4), inner, unroll=False),
+        launch=launch_of(64),
         parameters=(G,),
-        scalars=(),
         shared=(S,),
-        body=(For(I, Const(4), inner, unroll=False),),
-        launch=Launch((one, one, one), (Const(64), one, one)),
-        index_type=DataType.Int32,
         exchanged=frozenset(("S",)),
     )
 

@@ -1,10 +1,10 @@
 """Kernels that divide where others multiply by reciprocals."""
 
+from tests.support.by_hand import kernel_of
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const
-from warpsmith.kernel.kernel import Kernel, Launch
 from warpsmith.kernel.nodes import Buffer, Element, Store
 from warpsmith.kernel.quotients import divided
 
@@ -22,16 +22,6 @@ def test_what_is_widened_again_is_widened_as_at_first() -> None:
         Store(MEAN, integers.ZERO, Apply("mul", (total, by), FLOAT)),
         Store(OTHER, integers.ZERO, Apply("mul", (total, by), FLOAT)),
     )
-    launch = Launch((ONE, ONE, ONE), (ONE, ONE, ONE))
-    given = Kernel(
-        name="k",
-        parameters=(),
-        scalars=(),
-        shared=(),
-        body=stores,
-        launch=launch,
-        index_type=DataType.Int32,
-    )
-    kernel = divided(given, {"m": ("div", Const(2.0, FLOAT))})
+    kernel = divided(kernel_of(*stores), {"m": ("div", Const(2.0, FLOAT))})
     values = [s.value for s in kernel.body if isinstance(s, Store)]
     assert [v.op for v in values if isinstance(v, Apply)] == ["cast", "div", "mul"]

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.by_hand import kernel_of
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
-from warpsmith.kernel.kernel import Kernel, Launch, layout_of
+from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import Buffer
 from warpsmith.kernel.shared_memory import laid_out
 from warpsmith.lower.passes.lay_out_shared import lay_out_shared
@@ -24,18 +25,7 @@ def floats(name: str, size: int | Expr, alignment: int = 16) -> Buffer:
 
 
 def kernel(*shared: Buffer, offsets: tuple[tuple[str, int], ...] = ()) -> Kernel:
-    one = integers.ONE
-    launch = Launch((one, one, one), (one, one, one))
-    return Kernel(
-        name="k",
-        parameters=(),
-        scalars=(),
-        shared=shared,
-        body=(),
-        launch=launch,
-        index_type=DataType.Int32,
-        offsets=offsets,
-    )
+    return kernel_of(shared=shared, offsets=offsets)
 
 
 def test_the_most_aligned_buffer_comes_first() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.by_hand import kernel_of, launch_of
 from tests.support.role_kernels import chained, streaming
 from tests.support.role_kernels import check as simulate
 from tests.support.summing import FLOAT_SUM
@@ -13,7 +14,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.groups import Groups
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import (
     Buffer,
     CopyVector,
@@ -59,15 +60,7 @@ ACROSS = Reduce(
 
 
 def kernel(*body: Statement) -> Kernel:
-    return Kernel(
-        name="k",
-        parameters=(X, Y),
-        scalars=(),
-        shared=(),
-        body=body,
-        launch=Launch((integers.index(2), ONE, ONE), (integers.index(THREADS), ONE, ONE)),
-        index_type=DataType.Int32,
-    )
+    return kernel_of(*body, parameters=(X, Y), launch=launch_of(THREADS, blocks=2))
 
 
 @pytest.mark.parametrize(

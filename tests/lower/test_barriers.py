@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.by_hand import kernel_of
 from tests.support.launching import launched, random_inputs, values_of
 from tests.support.lowering import lowered
 from tests.support.passing import meets_partly
@@ -14,7 +15,7 @@ from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.integers import index, less
 from warpsmith.ir.scalar import Const, Symbol
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Element, For, If, Statement, Store, Synchronize
 from warpsmith.kernel.traversal import walk
 from warpsmith.lower.build import build
@@ -174,16 +175,7 @@ def test_running_the_pass_again_changes_nothing() -> None:
 def test_barrier_under_a_condition_is_found() -> None:
     condition = less(Symbol("n", low=0), index(4))
     barrier = If(condition, (Synchronize("never"),))
-    one = (index(1), index(1), index(1))
-    kernel = Kernel(
-        name="test",
-        parameters=(),
-        scalars=(),
-        shared=(),
-        body=(barrier,),
-        launch=Launch(one, one),
-        index_type=DataType.Int,
-    )
+    kernel = kernel_of(barrier)
     assert meets_partly(kernel)
     assert not meets_partly(replace(kernel, body=barrier.body))
 
@@ -194,15 +186,5 @@ def test_shared_memory_under_a_condition_is_ordered_outside_of_it() -> None:
     n = Symbol("n", low=0)
     write = If(less(n, index(3)), (Store(shared, n, Const(1.0, DataType.Float)),))
     read = If(less(n, index(2)), (Store(register, index(0), Element(shared, index(3))),))
-    one = (index(1), index(1), index(1))
-    kernel = Kernel(
-        name="test",
-        parameters=(),
-        scalars=(n,),
-        shared=(shared,),
-        body=(write, read),
-        launch=Launch(one, one),
-        index_type=DataType.Int,
-    )
-    ordered = order(kernel)
+    ordered = order(kernel_of(write, read, scalars=(n,), shared=(shared,)))
     assert ordered.body == (write, Synchronize("S is written"), read)

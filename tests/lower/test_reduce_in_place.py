@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.by_hand import kernel_of
 from tests.support.summing import FLOAT_SUM
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
@@ -44,16 +45,7 @@ BODY = (Declare(PARTS), Declare(SUMS), copied(PARTS, EACH), REDUCED, STORED)
 
 def passed(*body: Statement) -> Kernel:
     launch = Launch((ONE, FOUR, ONE), (integers.index(32), ONE, ONE))
-    kernel = Kernel(
-        name="k",
-        parameters=(OUT,),
-        scalars=(),
-        shared=(SCRATCH,),
-        body=body,
-        launch=launch,
-        index_type=DataType.Int32,
-    )
-    return reduce_in_place(kernel)
+    return reduce_in_place(kernel_of(*body, launch=launch, parameters=(OUT,), shared=(SCRATCH,)))
 
 
 def test_a_copy_that_alone_is_used_is_none() -> None:

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.by_hand import kernel_of, launch_of
 from tests.support.summing import FLOAT_SUM
 from warpsmith import knobs, ops
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, CopyVector, Element, For, If, Statement, Store
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.traversal import walk
@@ -49,16 +50,7 @@ def copied(target: Buffer, source: Buffer) -> Store:
 
 
 def firsts(*body: Statement, rows: int = 4) -> list[bool]:
-    launch = Launch((ONE, ONE, ONE), (integers.index(32), integers.index(rows), ONE))
-    kernel = Kernel(
-        name="k",
-        parameters=(OUT,),
-        scalars=(),
-        shared=(SCRATCH,),
-        body=body,
-        launch=launch,
-        index_type=DataType.Int32,
-    )
+    kernel = kernel_of(*body, launch=launch_of(32, rows), parameters=(OUT,), shared=(SCRATCH,))
     return [s.first for s in walk(reduce_to_first(kernel).body) if isinstance(s, Reduce)]
 
 

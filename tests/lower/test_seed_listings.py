@@ -11,15 +11,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.support.by_hand import kernel_of, launch_of
 from tests.support.meeting_parts import HALF, TILE, Body, Place, stored, stored_by_tma
 from tests.support.meeting_runs import mutants
 from tests.support.simulating import reported
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.ir import integers
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement, Synchronize
 from warpsmith.kernel.pipelines import Content, Drain, Pipeline
 from warpsmith.kernel.rings import ELECTED, AwaitCopies, CommitCopies, FenceProxy, TileCopy
@@ -53,19 +53,16 @@ def number() -> Expr:
     return integers.add(integers.mul(TURN, BOXES), BOX)
 
 
-def kernel_of(write: Body, threads: int, agent: Agent | None = None) -> Kernel:
+def staged(write: Body, threads: int, agent: Agent | None = None) -> Kernel:
     """Tiles that are staged by `write`, and stored by the TMA unit."""
     contents = (Content(PLACE.shared, BOXES * TILE),)
     drain = Drain("S", (boxes(stored_by_tma(PLACE, number())),))
     loop = For(TURN, Const(TURNS), (*write, drain), unroll=False, pipelines=("S",))
-    kernel = Kernel(
-        name="k",
+    kernel = kernel_of(
+        loop if agent is None else Branch(agent, (loop,)),
+        launch=launch_of(threads),
         parameters=(PLACE.given, PLACE.results),
-        scalars=(),
         shared=(PLACE.shared,),
-        body=(loop,) if agent is None else (Branch(agent, (loop,)),),
-        launch=Launch((integers.ONE,) * 3, (Const(threads), integers.ONE, integers.ONE)),
-        index_type=DataType.Int32,
         exchanged=frozenset(("S",)),
         pipelines=(Pipeline(name="S", stages=1, contents=contents),),
     )
@@ -73,7 +70,7 @@ def kernel_of(write: Body, threads: int, agent: Agent | None = None) -> Kernel:
 
 
 def by_all() -> Kernel:
-    return kernel_of((boxes(stored(PLACE, number())),), 128)
+    return staged((boxes(stored(PLACE, number())),), 128)
 
 
 def by_few(threads: int) -> For:
@@ -86,12 +83,12 @@ def by_few(threads: int) -> For:
 
 
 def by_one() -> Kernel:
-    return kernel_of((If(ELECTED, (by_few(1),)),), 128)
+    return staged((If(ELECTED, (by_few(1),)),), 128)
 
 
 def by_warp() -> Kernel:
     agent = Agent("store", 0, (Const(32), integers.ONE, integers.ONE), barrier=1)
-    return kernel_of((by_few(32),), 32, agent)
+    return staged((by_few(32),), 32, agent)
 
 
 def clean(kernel: Kernel) -> bool:

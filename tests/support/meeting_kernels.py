@@ -8,9 +8,9 @@ writer, and what it wrote is read before the stage is written again.
 
 from dataclasses import dataclass, replace
 
+from tests.support.by_hand import kernel_of, launch_of
 from tests.support.meeting_parts import (
     FLOAT,
-    ONE,
     READERS,
     SUMS,
     THREADS,
@@ -24,10 +24,9 @@ from tests.support.meeting_parts import (
 from tests.support.role_parts import block_threads, single
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.kernel.agents import Agent, Branch
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Statement
 from warpsmith.kernel.pipelines import Content, Drain, Fill, OneStage, Pipeline
 from warpsmith.kernel.traversal import walk
@@ -89,14 +88,11 @@ def unordered_kernel(meeting: Meeting) -> Kernel:
     place = meeting.place
     body, threads = _branches(meeting) if meeting.roles else (_whole(meeting), Const(THREADS))
     own = all(reader == "own load" for _, reader in meeting.pairs)
-    return Kernel(
-        name="k",
+    return kernel_of(
+        *body,
+        launch=launch_of(threads),
         parameters=(place.given, place.results),
-        scalars=(),
         shared=(place.shared,),
-        body=body,
-        launch=Launch((ONE, ONE, ONE), (threads, ONE, ONE)),
-        index_type=DataType.Int32,
         exchanged=frozenset() if own else frozenset(("S",)),
         pipelines=_pipelines(meeting, body),
     )

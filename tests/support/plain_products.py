@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from tests.support.by_hand import kernel_of, launch_of
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.kernel.kernel import Kernel, Launch
+from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, Element, For, Statement, Store, Synchronize
 from warpsmith.kernel.products import (
     AwaitProducts,
@@ -48,18 +49,9 @@ ROUNDED = _buffer("rounded", MemoryType.local, COLUMNS // 2, BFLOAT16)
 
 
 def plain_kernel(body: Body) -> Kernel:
-    one = integers.ONE
-    return lay_out_shared(
-        Kernel(
-            name="k",
-            parameters=(A, B, D),
-            scalars=(),
-            shared=(SHARED_A, SHARED_B, SHARED_D),
-            body=body,
-            launch=Launch((one, one, one), (Const(THREADS), one, one)),
-            index_type=DataType.Int32,
-        )
-    )
+    shared = (SHARED_A, SHARED_B, SHARED_D)
+    launch = launch_of(THREADS)
+    return lay_out_shared(kernel_of(*body, launch=launch, parameters=(A, B, D), shared=shared))
 
 
 def plain_body() -> Body:
