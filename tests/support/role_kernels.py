@@ -189,124 +189,109 @@ def taking_turns(agent: Agent, ring: Channel, body: Callable[[Expr], Body]) -> B
 
 # --- chains ------------------------------------------------------------------------------------
 
+LENGTH, TILE = 3000, 256
+GIVEN, RESULT = memory("T0"), memory("T1", written=True)
 
-def chained(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
+
+def _doubled(
+    branches: tuple[Branch, ...], channels: tuple[Channel, ...], added: float = 0
+) -> RoleCase:
+    """A kernel of z = 2x, or of that and a number."""
+    kernel = kernel_of((GIVEN, RESULT), channels, branches)
+    a = random(LENGTH, 0)
+    return RoleCase(kernel, {"size": LENGTH}, {"T0": a}, {"T1": a * 2 + added})
+
+
+def _doubling(doubling: Agent, raw: Channel) -> Branch:
+    """The threads of a role store twice what a ring brings."""
+
+    def double(index: Expr, place: Expr) -> Statement:
+        return Store(RESULT, place, times(element(raw, index), 2))
+
+    return Branch(doubling, _loop((raw,), raw.used(each_element(doubling, TILE, double)), TILE))
+
+
+def _passing_on(doubling: Agent, raw: Channel, doubled: Channel, *fences: Statement) -> Branch:
+    """The threads of a role put twice what one ring brings into another one."""
+
+    def double(index: Expr, place: Expr) -> Statement:
+        return Store(doubled.buffer, doubled.at(doubled.fill, index), times(element(raw, index), 2))
+
+    filled = (*fences, ArriveByWarp(doubled.ring.full, doubled.fill.stage))
+    body = raw.used(doubled.free(), each_element(doubling, TILE, double), *filled)
+    loop = _loop((raw,), (*body, Advance(doubled.fill)), TILE)
+    return Branch(doubling, (Begin(doubled.fill), *loop))
+
+
+def chained() -> RoleCase:
     """z = 2x + 1: one role loads, one doubles into another ring, one adds 1."""
     load = single("load", 0)
     doubling, adding = Agent("double", 4, along(128)), Agent("add", 8, along(128))
-    x, z = memory("T0"), memory("T1", written=True)
-    raw = channel("ring0", tile, stages, load, doubling)
-    doubled = channel("ring1", tile, stages, doubling, adding, full=doubling.group_warps)
-
-    def double(index: Expr, place: Expr) -> Statement:
-        return Store(doubled.buffer, doubled.at(doubled.fill, index), times(element(raw, index), 2))
+    raw = channel("ring0", TILE, 2, load, doubling)
+    doubled = channel("ring1", TILE, 2, doubling, adding, full=doubling.group_warps)
 
     def plus_one(index: Expr, place: Expr) -> Statement:
-        return Store(z, place, add(element(doubled, index), Const(1.0, DataType.Float)))
+        one = Const(1.0, DataType.Float)
+        return Store(RESULT, place, add(element(doubled, index), one))
 
-    filled = ArriveByWarp(doubled.ring.full, doubled.fill.stage)
-    pass_on = raw.used(doubled.free(), each_element(doubling, tile, double), filled)
     branches = (
-        loader(load, raw, x),
-        Branch(
-            doubling,
-            (Begin(doubled.fill), *_loop((raw,), (*pass_on, Advance(doubled.fill)), tile)),
-        ),
-        Branch(adding, _loop((doubled,), doubled.used(each_element(adding, tile, plus_one)), tile)),
+        loader(load, raw, GIVEN),
+        _passing_on(doubling, raw, doubled),
+        Branch(adding, _loop((doubled,), doubled.used(each_element(adding, TILE, plus_one)), TILE)),
     )
-    kernel = kernel_of((x, z), (raw, doubled), branches)
-    a = random(size, 0)
-    return RoleCase(kernel, {"size": size}, {"T0": a}, {"T1": a * 2 + 1})
+    return _doubled(branches, (raw, doubled), 1)
 
 
-def storing(*, size: int = 3000, tile: int = 256, stages: int = 2) -> RoleCase:
+def storing() -> RoleCase:
     """z = 2x: one role loads, one doubles, and one asks the TMA unit to store."""
     load, store = single("load", 0), single("store", 1)
     doubling = Agent("double", 4, along(256))
-    x, z = memory("T0"), memory("T1", written=True)
-    raw = channel("ring0", tile, stages, load, doubling)
+    raw = channel("ring0", TILE, 2, load, doubling)
     doubled = channel(
-        "ring1", tile, stages, doubling, store, full=doubling.group_warps, empty=integers.ONE
+        "ring1", TILE, 2, doubling, store, full=doubling.group_warps, empty=integers.ONE
     )
-
-    def double(index: Expr, place: Expr) -> Statement:
-        return Store(doubled.buffer, doubled.at(doubled.fill, index), times(element(raw, index), 2))
-
-    filled = (FenceProxy(), ArriveByWarp(doubled.ring.full, doubled.fill.stage))
-    pass_on = raw.used(doubled.free(), each_element(doubling, tile, double), *filled)
     use = doubled.use
     drain = (
         Await(doubled.ring.full, use.stage, use.phase),
-        tile_copy(doubled, use, z, stores=True),
+        tile_copy(doubled, use, RESULT, stores=True),
         CommitCopies(bulk=True),
         AwaitCopies(bulk=True),
         Arrive(doubled.empty, use.stage),
         Advance(use),
     )
     branches = (
-        loader(load, raw, x),
-        Branch(store, _loop((doubled,), drain, tile)),
-        Branch(
-            doubling,
-            (Begin(doubled.fill), *_loop((raw,), (*pass_on, Advance(doubled.fill)), tile)),
-        ),
+        loader(load, raw, GIVEN),
+        Branch(store, _loop((doubled,), drain, TILE)),
+        _passing_on(doubling, raw, doubled, FenceProxy()),
     )
-    kernel = kernel_of((x, z), (raw, doubled), branches)
-    a = random(size, 0)
-    return RoleCase(kernel, {"size": size}, {"T0": a}, {"T1": a * 2})
+    return _doubled(branches, (raw, doubled))
 
 
-def copied_by_threads(
-    *,
-    size: int = 3000,
-    tile: int = 256,
-    stages: int = 3,
-    how: LoadStoreOpType = LoadStoreOpType.set,
-) -> RoleCase:
+def copied_by_threads(how: LoadStoreOpType = LoadStoreOpType.set) -> RoleCase:
     """z = 2x, where the threads of the loading role, one warp, copy the tiles themselves."""
     load, doubling = Agent("load", 0, along(32)), Agent("double", 4, along(128))
-    x, z = memory("T0"), memory("T1", written=True)
-    raw = channel("ring0", tile, stages, load, doubling, full=load.group_warps)
-
-    def double(index: Expr, place: Expr) -> Statement:
-        return Store(z, place, times(element(raw, index), 2))
-
+    raw = channel("ring0", TILE, 3, load, doubling, full=load.group_warps)
     asynchronous = how is LoadStoreOpType.cp_async
     fill = (
         raw.free(),
-        tile_copy(raw, raw.fill, x, how),
+        tile_copy(raw, raw.fill, GIVEN, how),
         *((CommitCopies(bulk=False), AwaitCopies(bulk=False)) if asynchronous else ()),
         ArriveByWarp(raw.ring.full, raw.fill.stage),
         Advance(raw.fill),
     )
-    branches = (
-        Branch(load, (Begin(raw.fill), For(STEP, steps(tile), fill, unroll=False))),
-        Branch(doubling, _loop((raw,), raw.used(each_element(doubling, tile, double)), tile)),
-    )
-    kernel = kernel_of((x, z), (raw,), branches)
-    a = random(size, 0)
-    return RoleCase(kernel, {"size": size}, {"T0": a}, {"T1": a * 2})
+    loading = Branch(load, (Begin(raw.fill), For(STEP, steps(TILE), fill, unroll=False)))
+    return _doubled((loading, _doubling(doubling, raw)), (raw,))
 
 
-def loaded_by_one_of_many(*, size: int = 3000, tile: int = 256, stages: int = 3) -> RoleCase:
+def loaded_by_one_of_many() -> RoleCase:
     """z = 2x, where a role of 64 threads loads: all wait for the stage, and one asks for copies."""
     load, doubling = Agent("load", 0, along(64)), Agent("double", 4, along(128))
-    x, z = memory("T0"), memory("T1", written=True)
-    raw = channel("ring0", tile, stages, load, doubling)
-
-    def double(index: Expr, place: Expr) -> Statement:
-        return Store(z, place, times(element(raw, index), 2))
-
-    begin, loop = loader(load, raw, x).body
+    raw = channel("ring0", TILE, 3, load, doubling)
+    begin, loop = loader(load, raw, GIVEN).body
     assert isinstance(loop, For)
     *asked, advance = loop.body
-    branches = (
-        Branch(load, (begin, replace(loop, body=(If(ELECTED, tuple(asked)), advance)))),
-        Branch(doubling, _loop((raw,), raw.used(each_element(doubling, tile, double)), tile)),
-    )
-    kernel = kernel_of((x, z), (raw,), branches)
-    a = random(size, 0)
-    return RoleCase(kernel, {"size": size}, {"T0": a}, {"T1": a * 2})
+    loading = Branch(load, (begin, replace(loop, body=(If(ELECTED, tuple(asked)), advance))))
+    return _doubled((loading, _doubling(doubling, raw)), (raw,))
 
 
 CASES: Mapping[str, Callable[[], RoleCase]] = MappingProxyType(
