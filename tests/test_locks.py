@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.threads import in_threads
 from warpsmith.locks import ProcessLock
 from warpsmith.runtime.disk import Limited
 from warpsmith.runtime.recent import Kind, Recent
@@ -110,16 +111,12 @@ def test_a_thread_that_forks_while_it_holds_a_lock_gives_it_back_in_both() -> No
 def test_threads_exclude_each_other() -> None:
     lock, seen = ProcessLock(), [0]
 
-    def work() -> None:
+    def work(_: int) -> None:
         for _ in range(50):
             with lock.own, lock.own:
                 before = seen[0]
                 time.sleep(0)
                 seen[0] = before + 1
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert seen == [200]

@@ -13,6 +13,7 @@ import pytest
 import warpsmith
 from tests.support.fake_driver import FakeDriver, install, no_kernels_loaded
 from tests.support.matmuls import linear, operands
+from tests.support.threads import in_threads
 from warpsmith import knobs, ops
 from warpsmith.engine import counters as counting
 from warpsmith.engine import executable, loaded, planned, runners
@@ -68,26 +69,17 @@ def test_a_kernel_that_was_forgotten_is_loaded_again(fake: FakeDriver) -> None:
 def test_no_kernel_is_unloaded_under_a_launch(fake: FakeDriver) -> None:
     """`FakeDriver.cuLaunchKernel` asserts it; each thread launches what others let go of."""
     functions = [shifted(float(number)) for number in range(4)]
-    failures: list[BaseException] = []
 
     def work(seed: int) -> None:
         drawn = random.Random(seed)
-        try:
-            with knobs.scope(loaded_kernels=1, kept_plans=4, device="gpu"):
-                for _ in range(40):
-                    drawn.choice(functions)(ones(drawn.randrange(1, 4), 64))
-        except BaseException as failure:
-            failures.append(failure)
+        with knobs.scope(loaded_kernels=1, kept_plans=4, device="gpu"):
+            for _ in range(40):
+                drawn.choice(functions)(ones(drawn.randrange(1, 4), 64))
 
     with knobs.scope(loaded_kernels=1, device="gpu"):
         for function in functions:
             function(ones(4, 64))
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, range(16))
     assert len(fake.loaded) > 40
     assert len(fake.loaded) - len(fake.unloaded) <= 1 + 2 * 16
 

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.engine.test_compiling_together import gradient
 from tests.support.binaries import UNCOMPILED
-from warpsmith import knobs, ops
+from warpsmith import knobs
 from warpsmith.engine import emission, proofs
 from warpsmith.engine import emitted as module
 from warpsmith.engine.compiled import CompiledKernel
@@ -28,12 +29,6 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.runtime import cache
 from warpsmith.targets.hopper import H200
-
-
-def gradient(x: Any) -> Any:
-    """Rows and sums of columns: two kernels."""
-    scaled = x * ops.rsqrt(ops.mean(x * x, [1], keepdim=True))
-    return scaled, ops.sum(scaled, [0])
 
 
 def kernels(

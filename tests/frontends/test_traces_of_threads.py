@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.support.threads import in_threads
 from warpsmith import knobs
 from warpsmith.frontends.fuse import Fused
 
@@ -30,11 +31,7 @@ def test_each_thread_gets_a_trace_that_serves_it(monkeypatch: pytest.MonkeyPatch
         with knobs.scope(device="reference"):
             results[shape] = fused(np.ones((4, 8), np.float32), np.ones(shape, np.float32))
 
-    threads = [threading.Thread(target=call, args=(shape,)) for shape in shapes]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(call, shapes)
     assert {shape: result.shape for shape, result in results.items()} == dict.fromkeys(
         shapes, (4, 8)
     )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.support.threads import in_threads
 from warpsmith.errors import DeviceError
 from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.arrays import describe, empty, from_numpy, to_numpy
@@ -166,17 +167,13 @@ def test_a_broken_cubin_is_a_device_error() -> None:
 def test_threads_share_a_kernel(add: LoadedKernel, arguments: ArgumentBuffer) -> None:
     results: list[bool] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         for n in range(1, 200):
             x, y, z = operands(n)
             launch(add, arguments, x, y, z)
             results.append(torch.equal(z, (x + y) * -2.0))
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert results == [True] * (4 * 199)
 
 

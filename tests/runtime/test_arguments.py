@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tests.support.threads import in_threads
 from warpsmith.errors import ArgumentError, InternalError
 from warpsmith.runtime.arguments import ArgumentBuffer
 
@@ -89,15 +90,11 @@ def test_each_thread_has_maps_at_multiples_of_64_bytes() -> None:
     buffer = ArgumentBuffer("PT")
     places = []
 
-    def other() -> None:
+    def other(_: int) -> None:
         buffer.set((1, MAPS[1]))
         places.append((ctypes.c_void_p * 2).from_address(buffer.address)[1])
 
-    threads = [threading.Thread(target=other) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(other, range(4))
     assert len(places) == 4
     assert all(place and place % 64 == 0 for place in places)
 

@@ -2,12 +2,12 @@
 
 import gc
 import random
-import threading
 import weakref
 from itertools import count
 
 import pytest
 
+from tests.support.threads import in_threads
 from warpsmith import knobs
 from warpsmith.runtime import recent
 from warpsmith.runtime.recent import Kind, Recent
@@ -186,11 +186,7 @@ def test_threads_never_see_another_value_or_too_many(limit: int) -> None:
             if sum(map(len, caches)) > limit + 16:
                 wrong.append("too many")
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(16))
     assert not wrong
     held = kind.held()
     assert held.entries <= limit
