@@ -1,12 +1,15 @@
 """Programs of one product, to run on the simulator and to hold against float64."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from warpsmith import DataType, FusionDefinition, knobs
+from warpsmith.schedulers.matmul import heuristic
 
 Array = np.ndarray
 
@@ -72,3 +75,14 @@ def check_behind_batches(chosen: str) -> None:
     wanted = wide(x) @ wide(weight).T + wide(bias)
     assert np.abs(wide(whole) - wanted - wide(residual)).max() < 2.0**-5 * np.abs(wanted).max()
     close(positive, np.maximum(wide(whole), 0), 1)
+
+
+def forcing(**usual: Any) -> Callable[..., None]:
+    """What gives products these parameters; those that a call names come in place of them."""
+
+    def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
+        chosen = heuristic.choose
+        changed = usual | given
+        monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **changed))
+
+    return force

@@ -2,21 +2,19 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.support.product_programs import Array, close, values, wide
+from tests.support.product_programs import Array, close, forcing, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.layouts.banks import clocks
 from warpsmith.layouts.fragments import sums
 from warpsmith.layouts.layout import Layout
 from warpsmith.layouts.memory import MemoryLayout
 from warpsmith.layouts.swizzle import HARDWARE
-from warpsmith.schedulers.matmul import heuristic
 
 M, N, K = 136, 144, 72
 """Rows, columns and k that tiles and steps do not divide."""
@@ -40,12 +38,8 @@ def of(inputs: list[Array], body: Callable[..., Any]) -> tuple[list[Array], str]
 ALONE = {"splits": 1, "parts": 1, "stream": False, "ping_pong": 0, "cluster": (1, 1)}
 
 
-def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
-    """Blocks have a tile alone, whose groups share it, but for what is said here."""
-    chosen = heuristic.choose
-    monkeypatch.setattr(
-        heuristic, "choose", lambda *args: replace(chosen(*args), **(ALONE | given))
-    )
+force = forcing(**ALONE)
+"""Blocks have a tile alone, whose groups share it, but for what is said."""
 
 
 @pytest.fixture(name="made")

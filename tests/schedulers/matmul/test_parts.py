@@ -2,12 +2,11 @@
 
 import math
 import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.support.product_programs import Array, check_behind_batches, close, values, wide
+from tests.support.product_programs import Array, check_behind_batches, close, forcing, values, wide
 from warpsmith import FusionDefinition, knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
@@ -18,13 +17,8 @@ from warpsmith.schedulers.matmul.room import ONE_RESULT
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
-
-def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
-    """Groups share a tile, of few stages, but for what is said here."""
-    chosen = heuristic.choose
-    usual = {"splits": 1, "ping_pong": 0, "cluster": (1, 1), "stages": 2, "group": 1}
-    usual["stream"] = False
-    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **usual | given))
+force = forcing(splits=1, ping_pong=0, cluster=(1, 1), stages=2, group=1, stream=False)
+"""Groups share a tile, of few stages, but for what is said."""
 
 
 def operands(m: int, n: int, k: int) -> tuple[Array, Array]:

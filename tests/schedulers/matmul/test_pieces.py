@@ -1,15 +1,11 @@
 """Tiles of an operand that lies along n come in pieces of 128 bytes, more than a tile may have."""
 
-from dataclasses import replace
-from typing import Any
-
 import numpy as np
 import pytest
 
-from tests.support.product_programs import close, values, wide
+from tests.support.product_programs import close, forcing, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
-from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.room import loaded_columns
 from warpsmith.schedulers.problem import Problem
@@ -26,11 +22,8 @@ def along_n() -> FusionDefinition:
     return fd
 
 
-def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
-    chosen = heuristic.choose
-    usual = {"ping_pong": 0, "splits": 1, "parts": 1, "stages": STAGES, "group": 1, "chunk": 16}
-    usual |= {"stream": False, "swapped": False, "passes": 1}
-    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **usual | given))
+USUAL = {"ping_pong": 0, "splits": 1, "parts": 1, "stages": STAGES, "group": 1, "chunk": 16}
+force = forcing(**USUAL, stream=False, swapped=False, passes=1)
 
 
 @pytest.mark.few(2)

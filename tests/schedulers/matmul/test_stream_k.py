@@ -1,31 +1,25 @@
 """Tiles that are left for less than half a round, of which several blocks have parts of k."""
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.support.machine_code import machine_lines
-from tests.support.product_programs import Array, check_behind_batches, close, values, wide
+from tests.support.product_programs import Array, check_behind_batches, close, forcing, values, wide
 from warpsmith import DataType, FusionDefinition, ParallelType, ScheduleError, knobs
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.engine.executable import Executable
 from warpsmith.ir import integers
 from warpsmith.ir.rounds import last_parts
-from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.hopper import H200
 
-
-def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
-    """Groups share a tile, of few stages, and blocks the last tiles, but for what is said here."""
-    chosen = heuristic.choose
-    usual = {"splits": 1, "parts": 1, "ping_pong": 0, "cluster": (1, 1), "stages": 2, "group": 2}
-    usual |= {"stream": True, "once": False}
-    monkeypatch.setattr(heuristic, "choose", lambda *args: replace(chosen(*args), **usual | given))
+USUAL = {"splits": 1, "parts": 1, "ping_pong": 0, "cluster": (1, 1), "stages": 2, "group": 2}
+force = forcing(**USUAL, stream=True, once=False)
+"""Groups share a tile, of few stages, and blocks the last tiles, but for what is said."""
 
 
 def operands(m: int, n: int, k: int) -> tuple[Array, Array]:
