@@ -36,11 +36,12 @@ ELSEWHERE = (("parts", "rows are shared here"), ("inner_persistent", "rows are s
 SMALL = InnerGridParams(vector=8, unroll=2, block_x=32, blocks_per_sm=1, kept=1)
 
 
-def batch_norm(dtype: DataType = BF16) -> Program:
+def batch_norm(dtype: DataType = BF16, rank: int = 3, kept: int = 1) -> Program:
+    """All dimensions but one are reduced, which has weights."""
     p = Program()
-    x = p.cast(p.input(dtype, (None,) * 3), FLOAT)
-    mean, m2, _ = p.welford(x, [0, 2])
-    over = [True, False, True]
+    x = p.cast(p.input(dtype, (None,) * rank), FLOAT)
+    mean, m2, _ = p.welford(x, [d for d in range(rank) if d != kept])
+    over = [d != kept for d in range(rank)]
     scale = p.op("mul", p.op("rsqrt", m2), p.input(FLOAT, (None,)))
     centred = p.op("sub", x, p.broadcast(mean, over))
     p.output(p.cast(p.op("mul", centred, p.broadcast(scale, over)), dtype))

@@ -9,6 +9,7 @@ import pytest
 from bench.batch_norm import batch_norm_bwd
 from bench.images import Images
 from bench.row_shapes import plan
+from tests.schedulers.test_inner_grid import batch_norm
 from tests.schedulers.test_inner_persistent import inputs_of, layer_norm_backward, softmax_backward
 from tests.schedulers.test_outer_persistent import of_columns
 from tests.support import simulating
@@ -51,18 +52,6 @@ SMALL = OuterGridParams(
 ASKED = "prefetch.global.L2 [%0];"
 
 
-def batch_norm() -> Program:
-    p = Program()
-    x = p.cast(p.input(BF16, (None,) * 3), FLOAT)
-    mean, m2, _ = p.welford(x, [0, 1])
-    over = [True, True, False]
-    scale = p.op("mul", p.op("rsqrt", m2), p.input(FLOAT, (None,)))
-    centred = p.op("sub", x, p.broadcast(mean, over))
-    p.output(p.cast(p.op("mul", centred, p.broadcast(scale, over)), BF16))
-    p.output(mean, m2)
-    return p
-
-
 def gradient() -> Program:
     """Two inputs, two sums, and what is stored before they are there."""
     p = Program()
@@ -103,7 +92,7 @@ def check(
 @pytest.mark.parametrize("kept", [0, 1, 9])
 @pytest.mark.parametrize("splits", [1, 3])
 def test_turns_are_kept_or_read_again(splits: int, kept: int) -> None:
-    kernel = check(batch_norm(), ((3, 70, 24), (24,)), splits, kept=kept)
+    kernel = check(batch_norm(kept=2), ((3, 70, 24), (24,)), splits, kept=kept)
     assert kernel.launch.together
     assert any(buffer.name.endswith("_kept") for buffer in kernel.shared) == (kept > 0)
 
@@ -113,7 +102,7 @@ def test_turns_are_kept_or_read_again(splits: int, kept: int) -> None:
 @pytest.mark.parametrize(("columns", "at_once"), [(24, 1), (24, 2), (20, 2), (8, 1), (8, 2)])
 def test_blocks_go_round_columns(columns: int, at_once: int, kept: int) -> None:
     """Rounds for some of the groups of blocks, columns that blocks do not divide, and one round."""
-    kernel = check(batch_norm(), ((3, 70, columns), (columns,)), 3, kept, at_once)
+    kernel = check(batch_norm(kept=2), ((3, 70, columns), (columns,)), 3, kept, at_once)
     assert kernel.launch.together
     assert kernel.launch.grid[0] == Symbol(AT_ONCE, low=1)
     begun, late, *_ = (each for each in kernel.body if not isinstance(each, Let))
@@ -186,7 +175,7 @@ def test_what_is_asked_for_ahead_is_there(
         return text.replace(ASKED, "{.reg .b32 r; ld.global.b32 r, [%0];}")
 
     monkeypatch.setattr(simulating, "cuda_text", loading)
-    kernel = check(batch_norm(), ((3, 70, 20), (20,)), 2, kept, at_once)
+    kernel = check(batch_norm(kept=2), ((3, 70, 20), (20,)), 2, kept, at_once)
     loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector) and s.source.name == "T0"]
     assert any(isinstance(s, PrefetchVector) for s in walk(kernel.body))
     assert {s.evict_last for s in loads} == {False, True}, "what is read again alone stays"

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.schedulers.test_inner_grid import batch_norm
 from tests.schedulers.test_inner_persistent import (
     PROGRAMS,
     inputs_of,
@@ -97,14 +98,7 @@ def test_each_column_is_read_once_in_vectors(build: Build, dtype: DataType) -> N
 @pytest.mark.parametrize("shape", [(2, 3, 4, 16), (3, 1, 5, 6)])
 def test_channels_last(shape: tuple[int, ...]) -> None:
     """Three dimensions are reduced, and the fourth has weights."""
-    p = Program()
-    x = p.cast(p.input(BF16, (None,) * 4), FLOAT)
-    mean, m2, _ = p.welford(x, [0, 1, 2])
-    over = [True, True, True, False]
-    scale = p.op("mul", p.op("rsqrt", m2), p.input(FLOAT, (None,)))
-    centred = p.op("sub", x, p.broadcast(mean, over))
-    p.output(p.cast(p.op("mul", centred, p.broadcast(scale, over)), BF16))
-    p.output(mean, m2)
+    p = batch_norm(rank=4, kept=3)
     names = [t.name for t in p.fusion.input_tensors]
     arrays = random_inputs(p.fusion, dict(zip(names, (shape, shape[-1:]), strict=True)))
     check_one_kernel(p, arrays, terms=64 * shape[0] * shape[1] * shape[2])
