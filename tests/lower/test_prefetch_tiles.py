@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.passing import by_pass
 from warpsmith import DataType, FusionDefinition
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
@@ -17,7 +18,6 @@ from warpsmith.kernel.rings import TileCopy
 from warpsmith.kernel.tiles import PrefetchTile
 from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.lower.passes.prefetch_tiles import AHEAD, prefetch_tiles
-from warpsmith.lower.pipeline import lower
 from warpsmith.planner.plan import cut
 from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
@@ -57,15 +57,7 @@ def kernel_with(
         "group": 2,
         "chunk": 32,
     }
-    found: dict[str, Kernel] = {}
-
-    def observe(name: str, made: object) -> None:
-        if isinstance(made, Kernel):
-            found[name] = made
-
-    scheduled = candidate.scheduled(replace(chosen, **plain | given))
-    lower(scheduled, "k", DataType.Int32, observe, target=H200)
-    return found[behind]
+    return by_pass(candidate.scheduled(replace(chosen, **plain | given)))[behind]
 
 
 def asked(

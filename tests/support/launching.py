@@ -237,14 +237,7 @@ def split_over(
 
 
 def check_segments(
-    fusion: Fusion,
-    inputs: Arrays,
-    *,
-    terms: int = 1,
-    splits: int | None = None,
-    alignment: Mapping[str, int] | None = None,
-    index_type: DataType = DataType.Int32,
-    without: tuple[Unfit, ...] = (),
+    fusion: Fusion, inputs: Arrays, *, terms: int = 1, without: tuple[Unfit, ...] = ()
 ) -> int:
     """Run all segments one after the other; returns their number.
 
@@ -255,13 +248,12 @@ def check_segments(
     parts = cut(fusion, without, target=H200)
     for part in parts:
         candidate = select(part.fusion, H200, part.refusals)
-        problem = Problem(values=values, alignment=alignment or {}, target=H200)
-        values |= candidate.agreed(candidate.choose(problem)[0], problem)
-        params, launch_values = split_over(candidate.choose(problem), splits)
+        problem = Problem(values=values, alignment={}, target=H200)
+        params, launch_values = candidate.choose(problem)
+        values |= candidate.agreed(params, problem)
         scheduled = candidate.scheduled(params)
-        kernel = lower(scheduled, "test", index_type, target=H200)
-        numbers = {**values, **launch_values}
-        results = launched(scheduled, kernel, arrays, numbers, alignment=alignment)
+        kernel = lower(scheduled, "test", DataType.Int32, target=H200)
+        results = launched(scheduled, kernel, arrays, {**values, **launch_values})
         for output, result in zip(part.fusion.outputs, results, strict=True):
             arrays[output.value.name] = laid_out(output.value, result)
     known = reference(fusion, inputs, values)

@@ -10,13 +10,18 @@ from warpsmith.lower.verify.rule import Rule
 from warpsmith.targets.hopper import H200
 
 
-def behind(name: str, fusion: Fusion, request: Request | None = None) -> Kernel:
-    """The kernel that the pass of that name makes, `build` for the first form."""
+def by_pass(fusion: Fusion, request: Request | None = None) -> dict[str, Kernel]:
+    """The kernel that each pass makes, by its name; `build` makes the first form."""
     seen: dict[str, Kernel] = {}
     lower(
         fusion, "k", DataType.Int32, lambda n, k: seen.update({n: k}), target=H200, request=request
     )
-    return seen[name]
+    return seen
+
+
+def behind(name: str, fusion: Fusion, request: Request | None = None) -> Kernel:
+    """The kernel that the pass of that name makes."""
+    return by_pass(fusion, request)[name]
 
 
 def meets_partly(kernel: Kernel) -> bool:
