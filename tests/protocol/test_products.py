@@ -3,6 +3,7 @@
 import pytest
 
 from tests.protocol.edits import Change, edited, instead, without
+from tests.protocol.test_rules import broken
 from tests.support import plain_products as plain
 from tests.support.lowered_products import SMALL, pending, product_kernel, sizes
 from warpsmith.errors import ProtocolError
@@ -11,16 +12,14 @@ from warpsmith.kernel.nodes import Synchronize
 from warpsmith.kernel.products import AwaitProducts, CommitProducts
 from warpsmith.kernel.rings import Advance, ArriveByWarp, AwaitCopies, Cursor, FenceProxy
 from warpsmith.protocol import check
-from warpsmith.protocol.checks import check_any_sizes, run
+from warpsmith.protocol.checks import check_any_sizes
 from warpsmith.protocol.machine import Machine
 from warpsmith.protocol.repeats import description
-from warpsmith.protocol.rules import Broken, Rule
+from warpsmith.protocol.rules import Rule
 from warpsmith.protocol.skeleton import (
     Actor,
     Async,
-    BarrierStage,
     Kind,
-    Meeting,
     Place,
     Skeleton,
     Step,
@@ -176,21 +175,6 @@ def test_states_that_differ_in_products_are_told_apart() -> None:
     assert description(machine) == before
     place.multiplying[0] = 1
     assert description(machine) != before
-
-
-def broken(*lists: list[Step]) -> Rule | None:
-    actors = tuple(Actor(f"a{n}", "", steps) for n, steps in enumerate(lists))
-    skeleton = Skeleton(
-        actors,
-        (BarrierStage("b", 0, 1),),
-        (Place("x", 0),),
-        (Meeting("all", tuple(range(len(lists)))),),
-    )
-    try:
-        run(skeleton)
-    except Broken as found:
-        return found.found.rule
-    return None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from tests.schedulers.test_inner_grid import batch_norm
 from tests.schedulers.test_inner_persistent import (
     PROGRAMS,
+    check_read_once,
     inputs_of,
     layer_norm,
     layer_norm_backward,
@@ -23,8 +24,6 @@ from tests.support.program import Program
 from warpsmith.engine.compiled import compile_fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import CopyVector
-from warpsmith.kernel.traversal import walk
 from warpsmith.knobs import Knobs
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.outer_persistent import heuristic, shapes
@@ -86,13 +85,7 @@ def test_each_column_is_read_once_in_vectors(build: Build, dtype: DataType) -> N
     candidate = select(p.fusion, H200)
     params, _ = candidate.choose(problem)
     assert isinstance(params, OuterPersistentParams)
-    kernel = lowered(candidate.scheduled(params))
-    loads = [s for s in walk(kernel.body) if isinstance(s, CopyVector)]
-    read = [s.source.name for s in loads if s.source.name in arrays]
-    matrices = {name for name, array in arrays.items() if array.ndim == 2}
-    assert matrices <= set(read)
-    assert len(read) == len(set(read))
-    assert all(s.streaming == (s.source.name in matrices) for s in loads if s.source.name in read)
+    check_read_once(lowered(candidate.scheduled(params)), arrays)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4, 16), (3, 1, 5, 6)])

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import warpsmith
 from tests.torch_backend.graphs import compiled
+from tests.torch_backend.test_joint import Ran
 from warpsmith.torch_backend.backend import backend
 
 _Program = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -306,19 +306,7 @@ def test_what_was_made_for_a_write_alone_is_written_in_its_place(function: Any, 
     given = torch.ones(2), torch.tensor([3, 0, 3, 1]), torch.arange(24.0).view(4, 6)
     made = compiled(function, *given)
     for _ in range(2):
-        with _Called() as called:
+        with Ran() as ran:
             found = list(made.run(list(given)))
         torch.testing.assert_close(found, function(*given))
-        assert [n for n in called.names if n.startswith("index_put")] == [name]
-
-
-class _Called(TorchDispatchMode):  # type: ignore[misc]  # torch is not analysed
-    """Names of torch's operations, as they are called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.append(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
+        assert [n for n in ran.names if n.startswith("index_put")] == [name]
