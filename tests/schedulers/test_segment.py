@@ -2,41 +2,16 @@
 
 import pytest
 
+from tests.schedulers.test_inner_persistent import layer_norm, over_rows, softmax
 from tests.support.launching import check_segments, random_inputs
 from tests.support.program import Program
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.plan import cut
 from warpsmith.planner.segment import Unfit
 from warpsmith.targets.hopper import H200
 
 CUT = (Unfit("inner_persistent", "rows are to go through memory here"),)
 SHAPES = ((1, 1), (5, 33), (12, 64))
-
-
-def over_rows(p: Program, op: str, x: TensorView) -> TensorView:
-    """A reduction of the columns that keeps them as a broadcast dimension."""
-    return p.broadcast(p.reduce(op, x, [1]), [False, True])
-
-
-def softmax() -> Program:
-    p = Program()
-    x = p.cast(p.input(DataType.BFloat16, (None, None)), DataType.Float)
-    e = p.op("exp", p.op("sub", x, over_rows(p, "max", x)))
-    return p.output(p.cast(p.op("div", e, over_rows(p, "sum", e)), DataType.BFloat16))
-
-
-def layer_norm() -> Program:
-    p = Program()
-    x = p.cast(p.input(DataType.Half, (None, None)), DataType.Float)
-    weight, bias = p.input(DataType.Float, (None,)), p.input(DataType.Float, (None,))
-    mean, m2, count = p.welford(x, [1])
-    scale = p.op("rsqrt", p.op("add", p.op("div", m2, count), 1e-5))
-    centred = p.op("sub", x, p.broadcast(mean, [False, True]))
-    normal = p.op("mul", centred, p.broadcast(scale, [False, True]))
-    scaled = p.op("mul", normal, p.broadcast(weight, [True, False]))
-    p.output(p.cast(p.op("add", scaled, p.broadcast(bias, [True, False])), DataType.Half))
-    return p.output(mean, scale)
 
 
 def rms_norm_backward() -> Program:
@@ -57,7 +32,7 @@ def rms_norm_backward() -> Program:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_softmax(shape: tuple[int, int]) -> None:
-    p = softmax()
+    p = softmax(DataType.BFloat16)
     arrays = random_inputs(p.fusion, {"T0": shape})
     assert check_segments(p.fusion, arrays, terms=shape[1], without=CUT) == 2
     assert check_segments(p.fusion, arrays, terms=shape[1]) == 1
@@ -66,7 +41,7 @@ def test_softmax(shape: tuple[int, int]) -> None:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(1, 2), (5, 33), (12, 64)])
 def test_layer_norm(shape: tuple[int, int]) -> None:
-    p = layer_norm()
+    p = layer_norm(DataType.Half)
     names = [t.name for t in p.fusion.input_tensors]
     arrays = random_inputs(p.fusion, dict(zip(names, (shape, shape[1:], shape[1:]), strict=True)))
     assert check_segments(p.fusion, arrays, terms=64 * shape[1], without=CUT) == 2
@@ -131,7 +106,7 @@ def test_unrelated_parts_are_kernels_of_their_own() -> None:
 
 
 def test_segment_names_the_tensors_that_pass_between() -> None:
-    p = softmax()
+    p = softmax(DataType.BFloat16)
     first, second = cut(p.fusion, CUT, target=H200)
     assert first.inputs == ("T0",)
     assert len(first.outputs) == 2, "each row's maximum, and its sum"
@@ -140,7 +115,7 @@ def test_segment_names_the_tensors_that_pass_between() -> None:
 
 
 def test_the_program_itself_is_not_changed() -> None:
-    p = layer_norm()
+    p = layer_norm(DataType.Half)
     before = [id(operation) for operation in p.fusion.operations]
     names = [t.name for t in p.fusion.tensors]
     cut(p.fusion, target=H200)
