@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.lower.test_snapshots import body_of
 from tests.protocol.edits import edited, instead
 from tests.support import role_sums
 from tests.support.lowering import lowered
@@ -69,11 +70,6 @@ def test_conditions_tell_warps_apart(
     ranges: tuple[tuple[int, int | None], ...], end: int | None, expected: list[str]
 ) -> None:
     assert list(conditions(ranges, 0, end)) == expected
-
-
-def body_of(kernel: Kernel) -> str:
-    text = cuda_text(kernel, H200)
-    return text[text.index('extern "C"') :]
 
 
 def test_idle_warps_and_single_roles_change_registers_with_their_group() -> None:

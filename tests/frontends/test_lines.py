@@ -1,8 +1,6 @@
 """Errors name the line of the user's program that said what is wrong."""
 
-import inspect
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -10,18 +8,11 @@ import pytest
 import torch
 
 import warpsmith
+from tests.test_callers import here
 from warpsmith import ops
 from warpsmith.errors import ArgumentError, DefinitionError, WarpsmithError
 from warpsmith.frontends.definition import FusionDefinition
 from warpsmith.ir.dtypes import DataType
-
-
-def here() -> int:
-    """The line that asks."""
-    frame = inspect.currentframe()
-    assert isinstance(frame, FrameType)
-    assert isinstance(frame.f_back, FrameType)
-    return frame.f_back.f_lineno
 
 
 def refused(call: Callable[[], object], code: str) -> WarpsmithError:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import warpsmith
+from tests.schedulers.test_rows_across import softmax
 from tests.support.norms_backward import Case, layer_norm_backward, rms_norm_backward
-from warpsmith import knobs, ops
+from warpsmith import knobs
 
 
 @pytest.fixture
@@ -39,10 +40,6 @@ def test_norms_backward(program: Any, roles: bool, shape: tuple[int, int]) -> No
 @pytest.mark.usefixtures("blackwell")
 @pytest.mark.parametrize("roles", [True, False])
 def test_softmax(roles: bool) -> None:
-    def softmax(x: Any) -> Any:
-        e = ops.exp(x - ops.max(x, [-1], keepdim=True))
-        return e / ops.sum(e, [-1], keepdim=True)
-
     x = np.random.default_rng(0).standard_normal((5, 2048)).astype(np.float32)
     fused = warpsmith.fuse(softmax, warp_specialize=roles)
     assert ".target sm_100a" in fused.lower(x).compile().kernels[0].binary.ptx

@@ -10,8 +10,8 @@ import pytest
 import warpsmith
 from bench.norm_backward import layer_norm_bwd
 from bench.row_shapes import plan
+from tests.schedulers.test_specialized_norms import softmax
 from tests.support.norms_backward import (
-    FLOAT,
     PROGRAMS,
     Case,
     explained,
@@ -19,7 +19,7 @@ from tests.support.norms_backward import (
     on_simulator,
     rms_norm_backward,
 )
-from warpsmith import FusionDefinition, knobs, ops
+from warpsmith import FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.errors import ArgumentError
 from warpsmith.ir.scalar import Symbol, evaluate
@@ -134,12 +134,6 @@ def test_rows_lie_in_lines_of_their_stage_as_in_memory(
         stage, memory = (2 * evaluate(place, values) for place in (whole.index, whole.start))
         assert copy.shared.alignment == 128
         assert (stage - memory) % 128 == 0
-
-
-def softmax(x: Any) -> Any:
-    wide = x.to(FLOAT)
-    e = ops.exp(wide - ops.max(wide, [-1], keepdim=True))
-    return (e / ops.sum(e, [-1], keepdim=True)).to(x.dtype)
 
 
 @pytest.mark.parametrize("columns", [7144, 27120])
