@@ -6,6 +6,7 @@ import torch
 import warpsmith
 from bench import norm_backward
 from bench.problem import outputs_of
+from tests.engine.test_early_launch import across_blocks
 from warpsmith import knobs, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.ir.dtypes import DataType
@@ -69,13 +70,6 @@ def test_two_programs_that_reuse_each_others_temporaries(shape):
                 wrong += [(a != b).any() for a, b in zip(found, want, strict=True)]
             del found
     assert not torch.stack(wrong).any()
-
-
-def across_blocks(x):
-    """Sums across blocks that are needed again, with counters and partial sums: three kernels."""
-    centred = x - ops.sum(x, [0], keepdim=True)
-    squares = centred * centred
-    return ops.sum(squares - ops.sum(squares, [0, 1], keepdim=True), [0])
 
 
 def exponential_product(x, w):

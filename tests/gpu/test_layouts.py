@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.gpu.support import assert_near, fused
-from warpsmith import ops
+from warpsmith import DataType, ops
 
 SHAPES = ((1,), (7,), (1000,), (1, 1), (3, 5), (64, 96), (1001, 1003), (5, 1, 8), (2, 3, 4, 5))
 DTYPES = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
@@ -117,15 +117,9 @@ def test_more_than_2_31_elements(extra):
         part = slice(start, min(start + 2048, count))
         assert torch.equal(kernel_out[part], x[part] * 2)
     del kernel_out
-    (total,) = fused(lambda t: ops.sum(ops.cast(t, warpsmith_float())), x)
+    (total,) = fused(lambda t: ops.sum(ops.cast(t, DataType.Float)), x)
     expected = sum(float(c.double().sum()) for c in x.split(2**28))
     assert abs(float(total) - expected) <= 1e-3 * max(abs(expected), count**0.5)
-
-
-def warpsmith_float():
-    import warpsmith
-
-    return warpsmith.DataType.Float
 
 
 def test_permute_reshape_and_views():

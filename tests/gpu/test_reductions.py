@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests.gpu.support import assert_near, fused
-from warpsmith import ops
+from warpsmith import DataType, ops
 
 CASES = (
     ((64, 96), [1]),
@@ -183,7 +183,7 @@ def test_before_after_and_several_outputs():
     w = torch.randn(520, device="cuda").bfloat16()
 
     def function(t, weight):
-        product = ops.cast(t, float_type()) * ops.cast(weight, float_type())
+        product = ops.cast(t, DataType.Float) * ops.cast(weight, DataType.Float)
         total = ops.sum(product, [1])
         return ops.exp(total * 0.01), ops.max(product, [1]), product
 
@@ -192,12 +192,6 @@ def test_before_after_and_several_outputs():
     assert_near(total, torch.exp(wide.sum(1) * 0.01), ulps=64, terms=520)
     assert_near(largest, wide.amax(1))
     assert_near(product, wide)
-
-
-def float_type():
-    import warpsmith
-
-    return warpsmith.DataType.Float
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (1001, 1003), (512, 4096)], ids=str)

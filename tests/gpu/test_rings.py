@@ -9,17 +9,10 @@ import torch
 
 from tests.support.ring_cases import CASES
 from tests.support.ring_loads import rings
+from tests.support.role_launches import poison
 
-POISONED = 8
-"""Blocks of a size that the allocator may have kept from before."""
 REPEATS = 2
 """Launches of a kernel and size, each on other numbers."""
-
-
-def poison(like):
-    """Fill the blocks of which the allocator will hand out one as the next result."""
-    blocks = [torch.full_like(like, torch.nan) for _ in range(POISONED)]
-    del blocks
 
 
 @pytest.mark.parametrize(
