@@ -141,7 +141,7 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]
             room = limits.registers_each(threads * blocks_per_sm)
             if not block_y:
                 continue
-            if _registers(work, vector, unroll) > room:
+            if registers_of(work, vector, unroll) > room:
                 continue
             scratch = block_x * block_y * vector * work.states
             if block_x & (block_x - 1) == 0:
@@ -165,7 +165,7 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]
                 yield in_rounds
 
 
-def _registers(work: Work, vector: int, unroll: int) -> int:
+def registers_of(work: TurnsWork, vector: int, unroll: int) -> int:
     """Of a thread: a turn, what it has reduced, twice as much while it joins that, and the rest."""
     return vector * (unroll * work.loaded + STATES_HELD * work.states) // 4 + FIXED_REGISTERS
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from warpsmith.schedulers.kept import TurnsParams, TurnsWork, fastest
 from warpsmith.schedulers.multiprocessor import CLUSTERS, together
-from warpsmith.schedulers.outer_grid.shapes import BLOCKS, FIXED_REGISTERS, RESERVED, STATES_HELD
+from warpsmith.schedulers.outer_grid.shapes import BLOCKS, RESERVED, registers_of
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -144,7 +144,7 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGroupsParam
     for threads, blocks_per_sm, unroll in BLOCKS:
         block_y = threads // block_x
         room = limits.registers_each(threads * blocks_per_sm)
-        if block_y < LEAST_HEIGHT or _registers(work, vector, unroll) > room:
+        if block_y < LEAST_HEIGHT or registers_of(work, vector, unroll) > room:
             continue
         whole = limits.sm_shared // blocks_per_sm - limits.shared_taken
         turn = block_x * block_y * vector * unroll * work.loaded
@@ -181,11 +181,6 @@ def _scratch(work: Work, block_x: int, block_y: int, cluster: int) -> int:
     alike = max(1, WARP // block_x) if block_x & (block_x - 1) == 0 else 1
     whole, others = work.channels * work.states, cluster if cluster > 1 else 0
     return whole * (-(-block_y // alike) + 1 + others) + work.groups * work.states
-
-
-def _registers(work: Work, vector: int, unroll: int) -> int:
-    """Of a thread: a turn, what it has reduced, twice as much while it joins that, and the rest."""
-    return vector * (unroll * work.loaded + STATES_HELD * work.states) // 4 + FIXED_REGISTERS
 
 
 def time_us(work: Work, params: OuterGroupsParams, target: Target) -> float:
