@@ -10,7 +10,7 @@ from tests.programs.program import Input, InvalidProgramError, Program, Ref
 from tests.programs.steps import cast, choose, dropout, from_scalars, pointwise
 from tests.programs.steps_of_orders import ordered, parts, written
 from tests.programs.steps_of_places import chosen, elsewhere, made, scan
-from tests.programs.steps_of_products import by_group, of_bytes, product
+from tests.programs.steps_of_products import by_group, of_bytes, of_rows, product
 from tests.programs.steps_of_shapes import carried, move, norm, reduce
 
 SIMULATED = Budget(operations=(2, 12), elements=1024, products=2**15, extents=(*SMALL, *MIDDLE))
@@ -31,6 +31,7 @@ _STEPS: tuple[tuple[int, Step], ...] = (
     (14, product),
     (2, of_bytes),
     (2, by_group),
+    (3, of_rows),
     (8, norm),
     (8, carried),
     (4, scan),

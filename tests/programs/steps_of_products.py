@@ -76,6 +76,31 @@ def by_group(g: Growth) -> None:
     g.add("grouped_matmul", Ref(name), Ref(weight), ends, **_options(g, value.dtype))
 
 
+def of_rows(g: Growth) -> None:
+    """Rows that an index chooses, by a matrix, or by that of their group."""
+    dtype, sizes = g.choice.choice((DataType.BFloat16, DataType.Half)), g.meaning.program.sizes
+    whole: list[Dim] = [(name,) for name, size in sizes.items() if size.extent % 8 == 0]
+    rows, m, n = (_free_dim(g, ()) for _ in range(3))
+    k = g.choice.choice(whole) if whole and g.chance(0.9) else _free_dim(g, ())
+    extent = g.meaning.program.extent(rows)
+    if extent == 0 or not g.fits((rows, k)) or not g.fits((m, k)):
+        raise InvalidProgramError("nothing to choose, or too large")
+    x = g.new_input(dtype, (rows, k))
+    drawn = g.new_input(g.choice.choice((DataType.Int, DataType.Int32)), (m,))
+    index = Ref(g.add("remainder", Ref(drawn), extent))
+    if g.chance(0.3):
+        found = g.add("embedding", index, Ref(x))
+    else:
+        found = g.add("index_select", Ref(x), index, 0)
+    if g.chance(0.6):
+        g.add("linear", Ref(found), Ref(_other(g, dtype, (n, k), g.value(found))))
+        return
+    groups = _free_dim(g, ())
+    weight = _other(g, dtype, (groups, n, k), g.value(found))
+    ends = Ref(g.new_input(DataType.Int32, (groups,), "ends"))
+    g.add("grouped_matmul", Ref(found), Ref(weight), ends)
+
+
 def of_bytes(g: Growth) -> None:
     """Products of Int8, which give Int32, and of 8-bit floats, which give Float."""
     first = g.choice.choice((DataType.Int8, *FLOAT8S))
