@@ -77,8 +77,8 @@ ACROSS_LOSS, ACROSS_CLUSTER_LOSS, ACROSS_ALONE_LOSS = 0.04, 0.08, 0.12
 fitted to 640 timings at odd lengths on an H200 (docs/lessons/odd_rows.md)."""
 
 TURN_ENDS_INSTRUCTIONS, TURN_ENDS_PASSES, ACROSS_TURNS_LOSS = 1.0, 2, 0.03
-"""The same of elements of so many passes, and of the time, beside sums of columns (timings of 26 odd
-lengths on an H200, 2026-11-26)."""
+"""The same of elements of so many passes, and of the time, beside sums of columns (timings of 26
+odd lengths on an H200, 2026-11-26)."""
 
 TURN_INSTRUCTIONS = 187.0
 SUM_INSTRUCTIONS = 34.7
