@@ -215,7 +215,7 @@ def predicted_us(
         scales: as of `read_each_step`.
     """
     rows, columns, depth, blocks = ways.rows, ways.columns, ways.depth, ways.blocks
-    brought, ready, torn = rows * 1.0, 0.0 * rows, np.ones(1)
+    brought, ready, torn = rows * 1.0, 0.0 * rows, 0.0 * rows + 1
     if prologue is not None:
         brought, torn = brought * prologue.share, _torn(edges[0])
         ready = prologue_us(1, prologue.operations, target) * (rows * depth // ways.lines)
