@@ -284,7 +284,7 @@ class DomainMap:
                 for a, b in zip(first.root, other.root, strict=True):
                     self._union(a, b)
             for source in tensor_inputs(operation):
-                if source in apart or (source.is_input and _repeats(operation)):
+                if source in apart or (_repeats(operation) and source.is_input):
                     continue
                 for a, b in operation.pairs(source):
                     if a.kind is broadcast and b.kind is not broadcast:
