@@ -12,6 +12,10 @@ from warpsmith import knobs, ops
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.lowered import Compiled
 from warpsmith.errors import KnobError
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ops.elementwise import apply
+from warpsmith.ops.table import TABLE
+from warpsmith.runtime.arrays import NUMPY_DTYPES
 
 BF16 = ml_dtypes.bfloat16
 
@@ -140,3 +144,36 @@ def test_variances_of_very_many_columns_have_no_ring() -> None:
 
     assert ring_of(variance, np.empty((2048, 16384), np.float32), rings="auto") > 0
     assert ring_of(variance, np.empty((2048, 32768), np.float32), rings="auto") == 0
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("size", [4, 1000])
+@pytest.mark.parametrize("function", [ops.tanh, ops.atan, lambda x: ops.remainder(x, x), ops.log1p])
+def test_functions_that_branch_read_nothing_behind_the_last_tile(
+    function: Callable[..., Any], size: int
+) -> None:
+    x = abs(normal(size))
+    assert ring_of(lambda x: function(x), x, rings="prefer") > 1
+    agree(lambda x: function(x), x)
+
+
+APPLIED: dict[int, Callable[..., Callable[..., Any]]] = {
+    1: lambda name: lambda a: apply(name, a),
+    2: lambda name: lambda a, b: apply(name, a, b),
+    3: lambda name: lambda a, b, c: apply(name, a, b, c),
+    4: lambda name: lambda a, b, c, d: apply(name, a, b, c, d),
+}
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("dtype", [DataType.Float, DataType.Double, DataType.Int])
+@pytest.mark.parametrize("name", TABLE)
+def test_no_function_branches_by_what_nobody_wrote(name: str, dtype: DataType) -> None:
+    """Of each that takes this type the simulator finds that, where `BRANCHING` does not name it."""
+    op = TABLE[name]
+    if not op.supports(dtype):
+        return
+    conditions = [np.ones(16, np.bool_)] * op.conditions
+    ones = [np.ones(16, NUMPY_DTYPES[dtype.value]) for _ in range(op.arity - op.conditions)]
+    with knobs.scope(device="sim", rings="prefer"):
+        warpsmith.fuse(APPLIED[op.arity](name))(*conditions, *ones)

@@ -23,6 +23,7 @@ from warpsmith.kernel.pipelines import Pipeline
 from warpsmith.kernel.tiles import TileNeeds
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
+from warpsmith.lower.branches import branched_by
 from warpsmith.lower.fills import brought_beside, ends_of_operands, zero_past_ends
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
@@ -68,6 +69,7 @@ class Buffers:
         filled: the tensors that are 0 past the ends of their dimensions.
         beside: those that are, too, where one copy of threads can say so.
         ends: those in registers that are 0 past the end of one dimension, which tensor cores sum.
+        deciding: the stages whose values threads branch by, some of which nobody may write.
         placed: the outputs that are parts of inputs.
         made: what lowering makes besides the tensors' own global buffers.
     """
@@ -93,6 +95,7 @@ class Buffers:
         self.filled = zero_past_ends(fusion)
         self.beside = brought_beside(fusion) - self.filled
         self.ends = ends_of_operands(fusion)
+        self.deciding = branched_by(fusion)
         self.layouts: dict[TensorView, tuple[IterDomain, ...]] = {}
         self._buffers: dict[TensorView, Buffer] = {}
         # Operations that share their loops, as most of a kernel do, share what follows from them.

@@ -35,13 +35,15 @@ class Predicates:
     def predicate(self, access: Access, operation: Operation, *, always: bool) -> Expr:
         """Registers may hold anything out of range; memory and reductions may not.
 
-        Shared memory is read where its buffer ends, not where the tensor does. Global stores also
-        exclude threads that hold copies of one element, and blocks that hold an unfinished grid
-        reduction. What tensor cores sum from registers is 0 out of range.
+        Shared memory is read where its buffer ends, not where the tensor does, unless threads
+        branch by what they read. Global stores also exclude threads that hold copies of one
+        element, and blocks that hold an unfinished grid reduction. What tensor cores
+        sum from registers is 0 out of range.
         """
         output = access.output
         stores = output in self._buffers.outputs
-        loads = any(source in self._buffers.inputs for source in tensor_inputs(operation))
+        guarded = self._buffers.inputs, self._buffers.deciding
+        loads = any(source in some for source in tensor_inputs(operation) for some in guarded)
         conditions: list[Expr] = []
         if output in self._buffers.ends:
             conditions.append(access.inside((self._buffers.ends[output],), self._buffers.facts))
