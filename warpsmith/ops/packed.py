@@ -38,15 +38,23 @@ def unpack_int4(packed: TensorView, dim: int = -1, signed: bool = True) -> Tenso
             remedy="view the bytes as Int8 before the call: in PyTorch `packed.view(torch.int8)`",
         )
     place = dimension(tensor, dim, "unpack_int4") + 1
-    bytes_ = broadcast(tensor, [d == place for d in range(tensor.rank + 1)])
-    halves = iota(8 // BITS, step=BITS, dtype=DataType.Int32, fusion=Fusion.of(tensor))
-    below = add_axes(halves, [d != place for d in range(tensor.rank + 1)])
-    if signed:
-        top = DataType.Int32.size * 8 - BITS
-        raised = tensor_of("bitwise_left_shift", bytes_, tensor_of("sub", top, below))
-        values = tensor_of("bitwise_right_shift", raised, top)
-    else:
-        values = tensor_of("bitwise_and", tensor_of("bitwise_right_shift", bytes_, below), 15)
+    values = bits_along(tensor, place, 0, BITS, signed)
     shape = [axis.extent for axis in tensor.shape_axes]
     shape[place - 1] = integers.mul(shape[place - 1], 8 // BITS)
     return reshape(cast_tensor(values, DataType.Int8), shape)
+
+
+def bits_along(tensor: TensorView, place: int, first: int, step: int, signed: bool) -> TensorView:
+    """Two values of 4 bits of each byte along a new dimension, in Int32: the first begins at bit
+    `first`, the other one `step` bits above it.
+    """
+    wide = tensor.rank + 1
+    bytes_ = broadcast(tensor, [d == place for d in range(wide)])
+    fusion = Fusion.of(tensor)
+    begins = iota(8 // BITS, first, step, dtype=DataType.Int32, fusion=fusion)
+    below = add_axes(begins, [d != place for d in range(wide)])
+    if signed:
+        top = DataType.Int32.size * 8 - BITS
+        raised = tensor_of("bitwise_left_shift", bytes_, tensor_of("sub", top, below))
+        return tensor_of("bitwise_right_shift", raised, top)
+    return tensor_of("bitwise_and", tensor_of("bitwise_right_shift", bytes_, below), 15)

@@ -18,6 +18,8 @@ Rules:
                  exponential. In a gated unit these stand behind a product.
   ONE_OF_A_ROW  a sum along n elements of x where their number is a place, else of 0, is x where the
                  row has that place: the sum of a loss's gradient along the classes.
+  STACKED_BITS  a stack of both halves of a tensor's bytes, `stack([w & 15, (w >> 4) & 15], -1)`, is
+                 computed as `unpack_int4` is, which a product's kernel can do itself.
   MOVED_OPERAND  a matrix product reads an operand that is only permuted as it lies before, under
                  other axes: `x @ transpose(w)` reads `w`; and one that is repeated along batches
                  of the other operand without these. Where that is its other operand, it reads a
@@ -35,9 +37,12 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.program import Program
+from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import Operation, TensorView, Value
+from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
+from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
 
@@ -52,6 +57,7 @@ def rewrite(fusion: Fusion) -> None:
     """Apply the rules in place; give it a copy."""
     graph, precise = Graph.of(fusion), _precise(fusion)
     casts: Casts = {}
+    unpacked = False
     for operation in list(fusion.operations):
         inner = _one_plus_tanh(graph, operation)
         if inner is not None:
@@ -77,6 +83,10 @@ def rewrite(fusion: Fusion) -> None:
             _read_unmoved(fusion, graph, casts, operation)
         elif isinstance(operation, Reduction):
             choose_in_place_of_sum(fusion, operation)
+        elif isinstance(operation, Read):
+            unpacked |= unpack_in_place_of_stack(fusion, operation)
+    if unpacked:
+        remove_dead(fusion)  # the halves
 
 
 def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
