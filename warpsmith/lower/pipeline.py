@@ -67,6 +67,7 @@ from warpsmith.lower.passes.peel_ends import peel_ends
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.read_ahead import read_ahead
+from warpsmith.lower.passes.read_before import read_before
 from warpsmith.lower.passes.reduce_in_place import reduce_in_place
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.share_draws import share_draws
@@ -220,6 +221,7 @@ PASSES = (
         makes=(DrawByQuads,),
     ),
     _always(draw_ahead, "once lanes draw for each other", makes=(KeepBits,)),
+    _always(read_before, "before hoisting names the indices of what it moves"),
     _always(multiply_divisions, "before hoisting, which names the quotients"),
     _always(hoist_indices, "every index is known, and barriers use none"),
     _always(derive_scalars, "what hoisting named may be the launch's to know"),
