@@ -144,7 +144,7 @@ def test_a_class_knows_its_sizes_and_why(tmp_path: Path, monkeypatch: pytest.Mon
     assert even.sizes == {"T0_size0": (3, 200), "T0_size1": (8, 128), "T1_size0": (8, 128)}
     assert "8 divides T0_size1" in even.facts
     assert any(fact.endswith("at multiples of 16 bytes") for fact in even.facts)
-    assert odd.facts == ("T0, T8 at multiples of 16 bytes", "32-bit indices")
+    assert odd.facts == ("T0, T1, T8 at multiples of 16 bytes", "32-bit indices")
 
 
 def test_classes_of_all_programs_have_a_limit(

@@ -61,14 +61,14 @@ class ValueText:
     Attributes:
         pieces: names of the prelude pieces that what was printed needs.
         cleared: names of the registers that are zero at first.
-        computed_bytes: of those as `bytes.computed_bytes` finds them.
+        computed_bytes: names of registers, as `bytes.computed_bytes` finds them.
     """
 
     def __init__(self, index_type: DataType) -> None:
         self._index = index_type
         self.pieces: set[str] = set()
         self.cleared: frozenset[str] = frozenset()
-        self.computed_bytes: frozenset[str] = frozenset()
+        self.computed_bytes: frozenset[str] | None = None
 
     def type_name(self, dtype: DataType) -> str:
         """C++ type in which elements are stored."""
@@ -125,8 +125,9 @@ class ValueText:
             self.pieces.add(_OF_VALUES[expr.op])
             return f"ws_{expr.op}({', '.join(map(self, expr.args))})"
         if expr.op == "cast":
-            if expr.dtype is DataType.Float and expr.args[0].dtype is DataType.Int8:
-                return self._from_byte(expr.args[0])
+            byte = expr.dtype is DataType.Float and expr.args[0].dtype is DataType.Int8
+            if byte and self.computed_bytes is not None:
+                return self._from_byte(expr.args[0], self.computed_bytes)
             return self.cast(self(expr.args[0]), expr.args[0].dtype, expr.dtype)
         first = expr.args[0]
         if first.dtype is DataType.Index or (
@@ -191,10 +192,10 @@ class ValueText:
         self.type_name(source)
         return f"({self.type_name(target)})({text})"
 
-    def _from_byte(self, value: Expr) -> str:
+    def _from_byte(self, value: Expr, all_computed: frozenset[str]) -> str:
         self.pieces.add("from_byte")
         computed = isinstance(value, Apply) or (
-            isinstance(value, Element) and value.buffer.name in self.computed_bytes
+            isinstance(value, Element) and value.buffer.name in all_computed
         )
         return f"ws_from_{'int' if computed else 'byte'}({self(value)})"
 

@@ -22,7 +22,7 @@ from warpsmith.schedulers.matmul.room import (
     loaded_columns,
     shared_by,
 )
-from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, LEAST_PIECE, SECTOR
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, SECTOR
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS, at_start, beside_loads, of_each
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
@@ -157,8 +157,6 @@ def candidates(
     all_tiles = held or (turned_out and not scales) or not swapped
     tiles = (*TILES, *SMALL, *LARGE, *(CARRYING if scales else ()))
     wide = [(0, *tile, 1) for tile in tiles] if all_tiles else []
-    if prologue is not None and prologue.share * DEPTH_BYTES < LEAST_PIECE:
-        wide += [(0, *tile, DEEP) for tile in tiles]
     high_too = () if scales else (2 * ROWS,)  # of which two groups with sums gain nothing
     heights = (ROWS, *high_too) if few else ()
     longest = COMPUTED_BYTES if held else DEPTH_BYTES if scales else LINES[-1] * DEPTH_BYTES

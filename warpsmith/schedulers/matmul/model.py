@@ -10,12 +10,7 @@ from warpsmith.ir.rounds import MOST_PARTS
 from warpsmith.schedulers.matmul.carrying import least_step_us, longer
 from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue
-from warpsmith.schedulers.matmul.sectors import (
-    DEPTH_BYTES,
-    L2_LINE,
-    LEAST_PIECE,
-    sectors_written,
-)
+from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, L2_LINE, sectors_written
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
@@ -215,9 +210,9 @@ def predicted_us(
         scales: as of `read_each_step`.
     """
     rows, columns, depth, blocks = ways.rows, ways.columns, ways.depth, ways.blocks
-    brought, ready, torn = rows * 1.0, 0.0 * rows, 0.0 * rows + 1
+    brought, ready = rows * 1.0, 0.0 * rows
     if prologue is not None:
-        brought, torn = brought * prologue.share, _torn(edges[0])
+        brought = brought * prologue.share
         ready = prologue_us(1, prologue.operations, target) * (rows * depth // ways.lines)
         ready = ready * np.maximum(target.sm_count, 2 * target.sm_count // ways.groups)
     splits, parts = ways.splits, ways.parts
@@ -266,7 +261,7 @@ def predicted_us(
     elements = rows * columns * target.sm_count
     computed, brought_us = epilogue_us(elements, epilogue, at_once, target)
     behind = joined + stored + computed + brought_us
-    sides = zip((brought * torn, held), (n / columns, m / groups / rows), edges, strict=True)
+    sides = zip((brought, held), (n / columns, m / groups / rows), edges, strict=True)
     once = sum(
         lines * _first_asked(np.ceil(by)) * (1 + JUMP_BYTES / edge) for lines, by, edge in sides
     )
@@ -313,14 +308,6 @@ def predicted_us(
 def _disturbed(*each: float | Times) -> Times:
     """What several things that are done at once are as, before `_together`."""
     return np.asarray(sum(part**AT_ONCE for part in each))
-
-
-def _torn(edge: Count) -> Times:
-    """How often as much the memory brings of pieces of so many bytes: several blocks ask for parts
-    of what it brings at once, each for itself, and wait for one another. 4096 x 14336 of 4 bits, in
-    pieces of 32 bytes, took 62 us, of 8 bits, in as many of 64, 39 (an H200).
-    """
-    return np.asarray((LEAST_PIECE / np.minimum(edge, LEAST_PIECE)) ** 2)
 
 
 def _together(disturbed: Times) -> Times:

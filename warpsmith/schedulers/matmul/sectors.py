@@ -18,8 +18,8 @@ where it begins at a multiple of 32 bytes, and what it costs besides that it beg
 SECTOR = 32
 """Bytes of a line that the L2 reads and writes at once."""
 
-L2_LINE, LEAST_PIECE = 128, 64
-"""Bytes of which the L2 is asked for at once, and which it asks the memory for at least."""
+L2_LINE = 128
+"""Bytes of which the L2 is asked for at once."""
 
 SHARED_SECTOR = 2.7
 """How many more sectors one is as that rows of two chunks share."""
