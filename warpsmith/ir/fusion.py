@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from warpsmith.callers import caller
@@ -171,6 +172,16 @@ class Fusion(Program):
         self.operations.insert(self.operations.index(anchor) + 1, operation)
         for output in operation.outputs:
             output.definition = operation
+
+    @contextmanager
+    def placed_before(self, anchor: Operation) -> Iterator[None]:
+        """What is defined while this lasts stands in front of an operation, not behind all."""
+        count = len(self.operations)
+        yield
+        made = self.operations[count:]
+        del self.operations[count:]
+        place = self.operations.index(anchor)
+        self.operations[place:place] = made
 
     def replace(self, old: Operation, new: Operation) -> None:
         """Put `new` where `old` stood."""

@@ -161,8 +161,8 @@ class CopyVector(Statement):
     is not `inside`, it writes zeros and reads nothing.
 
     A load from `anywhere` may begin between multiples of its size in a source of so many elements,
-    and before or end behind it: it takes two accesses, and what is outside is anything. One that
-    goes `around` begins inside of it, and goes on behind its end at its beginning.
+    and before or end behind it: it takes accesses of 8 bytes, and what is outside is anything. One
+    that goes `around` begins inside of it, and goes on behind its end at its beginning.
 
     A store of more than 16 bytes is `by_pairs` where neighbouring lanes have neighbouring vectors:
     two lanes exchange parts, so that each access of a warp writes whole sectors.

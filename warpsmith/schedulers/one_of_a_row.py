@@ -33,21 +33,18 @@ def choose_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
     shared = [v for v in (place, value) if isinstance(v, TensorView)]
     if not (_counts(numbers, dim) and all(_is_shared(tensor, dim) for tensor in shared)):
         return False
-    before = len(fusion.operations)
-    place, value = (
-        squeeze(each, [dim]) if isinstance(each, TensorView) else each for each in (place, value)
-    )
-    extent = total.source.shape_axes[dim].extent
-    inside = pointwise.logical_and(pointwise.ge(place, 0), pointwise.lt(place, extent))
-    found = as_tensor(pointwise.where(inside, value, Const(0, total.output.dtype)), "where")
-    made = fusion.operations[before:]
-    del fusion.operations[before:]
+    with fusion.placed_before(total):
+        place, value = (
+            squeeze(each, [dim]) if isinstance(each, TensorView) else each
+            for each in (place, value)
+        )
+        extent = total.source.shape_axes[dim].extent
+        inside = pointwise.logical_and(pointwise.ge(place, 0), pointwise.lt(place, extent))
+        found = as_tensor(pointwise.where(inside, value, Const(0, total.output.dtype)), "where")
     output = total.output
     kept = (axis for axis in output.logical if not axis.is_reduction)
     output.root = output.logical = tuple(IterDomain(axis.extent, axis.kind) for axis in kept)
     output.loop = list(output.logical)
-    for operation in made:
-        fusion.insert_before(total, operation)
     fusion.replace(total, Pointwise("set", (found,), output))
     return True
 

@@ -158,28 +158,23 @@ def _compute(fusion: Fusion, read: Read, computed: frozenset[TensorView]) -> Non
     if max(few) >= 0:
         for operation in [op for op in fusion.operations if isinstance(op, Pointwise | Matmul)]:
             _as_stored(fusion, operation.output)  # what is made from here on is computed in front
-    before = len(fusion.operations)
-    values = [
-        _Elsewhere(fusion, read, computed, most).element(part)
-        for part, most in zip(read.parts, few, strict=True)
-    ]
-    dtype = read.output.dtype
-    if all(value.dtype is dtype for value in values) and dtype.is_narrow:
-        values = [*map(_before_rounding, values)]  # what is chosen is rounded once
-    result: Value | None = read.fill
-    for part, value in zip(read.parts, values, strict=True):
-        if result is None or part.inside == integers.TRUE:
-            result = value
-        else:
-            result = pointwise.where(_places(fusion, read, part.inside), value, result)
-    result = cast(as_tensor(result, "where"), dtype)
-    made = fusion.operations[before:]
-    del fusion.operations[before:]
-    place = fusion.operations.index(read)
+    with fusion.placed_before(read):
+        values = [
+            _Elsewhere(fusion, read, computed, most).element(part)
+            for part, most in zip(read.parts, few, strict=True)
+        ]
+        dtype = read.output.dtype
+        if all(value.dtype is dtype for value in values) and dtype.is_narrow:
+            values = [*map(_before_rounding, values)]  # what is chosen is rounded once
+        result: Value | None = read.fill
+        for part, value in zip(read.parts, values, strict=True):
+            if result is None or part.inside == integers.TRUE:
+                result = value
+            else:
+                result = pointwise.where(_places(fusion, read, part.inside), value, result)
+        result = cast(as_tensor(result, "where"), dtype)
     assert isinstance(result, TensorView)
-    last = Pointwise("set", (result,), read.output)
-    fusion.operations[place : place + 1] = [*made, last]
-    read.output.definition = last
+    fusion.replace(read, Pointwise("set", (result,), read.output))
 
 
 def _is_only_result(move: Move) -> bool:

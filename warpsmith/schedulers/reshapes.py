@@ -164,14 +164,8 @@ class _Between:
 
     def _in_front(self, vector: TensorView) -> TensorView:
         """A vector along rows, with dimensions of 1 in front of it."""
-        operations = self._fusion.operations
-        count = len(operations)
-        wide = add_axes(vector, [*[True] * (len(self._outside) - 1), False])
-        made = operations[count:]
-        del operations[count:]
-        place = operations.index(self._back)
-        operations[place:place] = made
-        return wide
+        with self._fusion.placed_before(self._back):
+            return add_axes(vector, [*[True] * (len(self._outside) - 1), False])
 
 
 def _is_vector(tensor: TensorView) -> bool:

@@ -54,13 +54,9 @@ def unpack_in_place_of_stack(fusion: Fusion, stack: Read) -> bool:
         return False
     if replace(first, low=0) != replace(second, low=0) or (first.width, first.raised) != (BITS, 0):
         return False
-    before = len(fusion.operations)
-    step = second.low - first.low
-    values = bits_along(first.source, place, first.low, step, first.signed)
-    made = fusion.operations[before:]
-    del fusion.operations[before:]
-    for operation in made:
-        fusion.insert_before(stack, operation)
+    with fusion.placed_before(stack):
+        step = second.low - first.low
+        values = bits_along(first.source, place, first.low, step, first.signed)
     fusion.replace(stack, Pointwise("cast", (values,), output))
     return True
 

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
-from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.scalar import Expr, Symbol
+from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import Declare, Element, For, If, Statement
+from warpsmith.kernel.nodes import Declare, For, If, Statement
 from warpsmith.kernel.reductions import Accumulate
 from warpsmith.kernel.traversal import read, rewritten, walk
 from warpsmith.lower.passes.mask_last_pass import ends_inside
-from warpsmith.lower.passes.split_full_passes import made_in, without
+from warpsmith.lower.passes.split_full_passes import asked_from_outside, without
 
 
 def ask_once(kernel: Kernel) -> Kernel:
@@ -57,24 +56,11 @@ def _under(loop: Statement, row: Symbol) -> Statement:
     if any(s.collective or _loads(s) for s in inside):
         return loop
     own = {s.buffer for s in inside if isinstance(s, Declare)}
-    for condition in dict.fromkeys(_conditions(inside, row)):
-        if ends_inside(loop, condition, own):
+    for condition in dict.fromkeys(asked_from_outside(inside)):
+        if row in condition.walk() and ends_inside(loop, condition, own):
             return If(condition, without((loop,), frozenset((condition,))))
     return loop
 
 
 def _loads(statement: Statement) -> bool:
     return any(buffer.memory is MemoryType.global_ for buffer in read(statement))
-
-
-def _conditions(inside: tuple[Statement, ...], row: Symbol) -> Iterable[Expr]:
-    """Those that ask for the row, and for nothing that the statements make themselves."""
-    made = made_in(inside)
-    for statement in inside:
-        if isinstance(statement, If) and not statement.uniform:
-            for condition in integers.conjuncts(statement.condition):
-                nodes = tuple(condition.walk())
-                names = {node.name for node in nodes if isinstance(node, Symbol)}
-                names |= {node.buffer.name for node in nodes if isinstance(node, Element)}
-                if row in nodes and names.isdisjoint(made):
-                    yield condition

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from warpsmith.ir import integers
@@ -125,6 +125,20 @@ def made_in(statements: Iterable[Statement]) -> set[str]:
         if isinstance(statement, Declare):
             found.add(statement.buffer.name)
     return found
+
+
+def asked_from_outside(inside: Iterable[Statement]) -> Iterator[Expr]:
+    """What statements ask for and do not make themselves."""
+    statements = tuple(inside)
+    made = made_in(statements)
+    for statement in statements:
+        if isinstance(statement, If) and not statement.uniform:
+            for condition in integers.conjuncts(statement.condition):
+                nodes = tuple(condition.walk())
+                names = {node.name for node in nodes if isinstance(node, Symbol)}
+                names |= {node.buffer.name for node in nodes if isinstance(node, Element)}
+                if names.isdisjoint(made):
+                    yield condition
 
 
 def room_of(condition: Expr, loop: For, bound: set[str]) -> tuple[Expr, Expr] | None:

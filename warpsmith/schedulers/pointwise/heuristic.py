@@ -35,7 +35,8 @@ NARROW_BYTES, NARROW_AROUND = 4, 8
 one element for a row is then read for each element of a vector. More, where nothing has."""
 
 WORD_BYTES, ACCESS_BYTES = 4, 16
-"""Of a register, and of a load; a vector from anywhere is put together of both."""
+"""Of a register, of which vectors from anywhere are put together; and at multiples of
+which their inputs begin."""
 
 LONG = 40
 """Instructions of an element, a sine's or more, that threads are not to do for several in turn: a

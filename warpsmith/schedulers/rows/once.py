@@ -157,6 +157,7 @@ def _spread(
         across=across,
         limits=problem.target.family.limits,
     )
+    # two weights at once, or vectors across, are no faster (docs/lessons/idle_threads.md)
     waits = choice.passing > 0 and len(rows.weights) == 1 and not across
     waits &= rows.count(problem) <= MOST_FEW * problem.target.sm_count
     loaded, widest = sum(sizes), max(sizes, default=4)
