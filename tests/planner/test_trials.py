@@ -249,7 +249,7 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
         return decided
 
     monkeypatch.setattr(engine, "faster", checked)
-    for seed in range(9000 + 20 * block, 9014 + 20 * block):
+    for seed in range(9000 + 20 * block, 9020 + 20 * block):
         space: dict[str, Any] = {}
         try:
             with np.errstate(all="ignore"):

@@ -69,7 +69,7 @@ def program(name: str, way: str, dtype: DataType) -> tuple[Any, list[np.ndarray]
     return defined(getattr(block, way), arrays), arrays
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("way", ["forward", "backward"])
 @pytest.mark.parametrize("name", SMALL)
 def test_all_are_planned(name: str, way: str) -> None:
