@@ -20,8 +20,8 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
 from warpsmith.values import dataclass
 
-EDGE = 256
-"""Rows of the other operand that a tile has at most."""
+EDGE, GROUPS = 256, 2
+"""Rows of the other operand that a tile has at most, and warp groups that compute one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,8 @@ def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem
     multiplied = written * others / target.rates.tensor
     stored, loaded = (max(moved_us(size, target), multiplied) for size in (written, read))
     leading = [graph.operations[position] for position in prologue.positions]
-    computed = prologue_us(again, taken(operand, leading).operations, target)
-    return before + stored - loaded - computed
+    computed = prologue_us(again, taken(operand, leading).operations, GROUPS, target)
+    return before + stored - loaded - float(computed)
 
 
 def computed_operands(graph: Graph, product: Matmul, problem: Problem) -> frozenset[int]:

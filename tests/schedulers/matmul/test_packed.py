@@ -1,5 +1,6 @@
 """Products whose kernel unpacks its weights: right, clean and one kernel, or stored before."""
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -18,6 +19,11 @@ from tests.schedulers.matmul.test_prologues import (
     whole,
 )
 from warpsmith import DataType, knobs, ops
+from warpsmith.kernel.nodes import For, If
+from warpsmith.kernel.products import PackRegisters
+from warpsmith.kernel.traversal import walk
+from warpsmith.schedulers.matmul import heuristic
+from warpsmith.schedulers.matmul.params import MatmulParams, dividing
 
 Array = np.ndarray
 GROUP = 128
@@ -41,6 +47,43 @@ def spread(scale: Array, k: int) -> Array:
 
 def grouped(tensor: Any, size: int) -> Any:
     return ops.repeat_interleave(tensor, GROUP, 1, output_size=size)
+
+
+def test_blocks_of_a_cluster_ask_once_whether_a_step_is_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four steps among three blocks: no element of the operand asks for itself."""
+
+    def program(x: Any, weight: Any) -> Any:
+        return ops.linear(x, ops.cast(ops.unpack_int4(weight), BF16))
+
+    x, (values, weight) = whole(8, 256), packed(72, 256)
+    chosen = heuristic.choose
+
+    def three(*args: Any) -> MatmulParams:
+        params = replace(chosen(*args), tile=(64, 32, 64), splits=3, blocks=6, stages=3)
+        return replace(params, whole=dividing(params, 256, computed=True))
+
+    monkeypatch.setattr(heuristic, "choose", three)
+    check(run(program, x, weight), x, signed(values))
+    with knobs.scope(device="sim"):
+        (made,) = warpsmith.fuse(program).lower(x, weight).compile().kernels
+    loops = [s for s in walk(made.kernel.body) if isinstance(s, For)]
+    (step,) = [s for s in loops if any(isinstance(inner, PackRegisters) for inner in s.body)]
+    nests = [s for s in walk(step.body) if isinstance(s, For) and s.unroll]
+    assert nests
+    assert not [s for s in walk(tuple(nests)) if isinstance(s, If)]
+
+
+def test_what_divides_k() -> None:
+    """The steps of all blocks of a cluster, or one."""
+    params = MatmulParams(
+        tile=(64, 32, 64), splits=5, stages=2, chunk=8, store_stages=1, group=1, blocks=5
+    )
+    of = {k: dividing(params, k, computed=True) for k in (14336, 320, 100, 0)}
+    assert of == {14336: 64, 320: 320, 100: 1, 0: 1}
+    assert dividing(params, 320, computed=False) == 1
+    assert dividing(replace(params, scaled=4), 512, computed=False) == 256
 
 
 @pytest.mark.few(2)

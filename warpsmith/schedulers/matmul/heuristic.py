@@ -24,7 +24,7 @@ from warpsmith.schedulers.matmul.candidates import (
 from warpsmith.schedulers.matmul.draws import DRAWING, KEPT, drawn_beside, share_behind
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
-from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers
+from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers, dividing
 from warpsmith.schedulers.matmul.passing import read_once
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
@@ -232,14 +232,13 @@ class Work:
         return with_shared_stages(parted, self.loaded_columns(parted), self.moved, limits)
 
     def _made(self, params: MatmulParams, target: Target) -> MatmulParams:
-        """With what follows from sizes: which operands leave the L2 first, and whether steps of all
-        blocks divide k, where an operand is computed, or scales come at once."""
-        step = params.tile[2] * (params.scaled or params.splits)
-        whole = (self.prologue is not None or self.scales) and self.k and self.k % step == 0
+        """With what follows from sizes: which operands leave the L2 first, and steps that divide
+        k, where an operand is computed, or scales come at once."""
         sizes, once = (self.m, self.n, self.k), (False, False)
         if self.groups is None:
             once = read_once(params, sizes, self.turned[1], self.element, self.batches, target)
-        return replace(params, whole=step if whole else params.whole, once_read=once)
+        whole = dividing(params, self.k, computed=self.prologue is not None)
+        return replace(params, whole=whole, once_read=once)
 
 
 def product_of(fusion: Program) -> Matmul:

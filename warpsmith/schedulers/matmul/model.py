@@ -156,16 +156,20 @@ def epilogue_us(
     return elements * (operations / issued + lines / brought), elements * loaded
 
 
-PROLOGUE_ISSUE_SHARE = 0.65
-"""Of the lanes' instructions, those of two or more warp groups that compute an operand, or half of
-it by one: 28672 x 4096 of int8 with 8 rows takes 54 us, and 50 of int4, of which a quarter is for
-the last of two rounds of tiles (an H200, docs/lessons/weights.md)."""
+PROLOGUE_ISSUE_SHARE, PROLOGUE_WAITS = 0.96, 1.2
+"""Of the lanes' instructions, those that compute an operand where nothing waits; and how much
+longer that takes where one warp group waits for itself, in steps of one line: more groups hide each
+other's waits, and lines theirs. 669 timings at 75 drawn sizes (docs/lessons/weights.md)."""
 
 
-def prologue_us(elements: int, operations: int, target: Target) -> float:
-    """Microseconds in which all multiprocessors compute elements of an operand."""
+def prologue_us(elements: int, operations: int, at_once: Count, target: Target) -> Times:
+    """Microseconds in which all multiprocessors compute elements of an operand.
+
+    Args:
+        at_once: warp groups of each, times the lines of a step.
+    """
     issued = PROLOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
-    return elements * operations / issued
+    return np.asarray(elements * operations / issued * (1 + PROLOGUE_WAITS / np.asarray(at_once)))
 
 
 def predicted_us(
@@ -213,8 +217,8 @@ def predicted_us(
     brought, ready = rows * 1.0, 0.0 * rows
     if prologue is not None:
         brought = brought * prologue.share
-        ready = prologue_us(1, prologue.operations, target) * (rows * depth // ways.lines)
-        ready = ready * np.maximum(target.sm_count, 2 * target.sm_count // ways.groups)
+        ready = prologue_us(1, prologue.operations, ways.groups * ways.lines, target)
+        ready = ready * (rows * depth // ways.lines) * target.sm_count
     splits, parts = ways.splits, ways.parts
     tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))
     places = tiles if groups > 1 else places

@@ -74,7 +74,7 @@ class MatmulParams(Params):
         stream: of the tiles that are left for less than half a round several blocks have parts of k
             (stream-K).
         whole: what k is a multiple of, where an operand is computed: the steps of all blocks along
-            it, so that nothing is past its end.
+            it, so that nothing is past its end, or one step, which then is there or not.
     """
 
     tile: tuple[int, int, int]
@@ -177,6 +177,18 @@ class MatmulParams(Params):
             "================================",
         ]
         return "\n".join(lines)
+
+
+def dividing(params: MatmulParams, k: int, *, computed: bool) -> int:
+    """What is known to divide k: the steps of all blocks along it, or one, where scales come at
+    once, or an operand is computed; 1 where neither does.
+    """
+    depth, steps = params.tile[2], tuple[int, ...]()
+    if params.scaled:
+        steps = (depth * params.scaled,)
+    elif computed:
+        steps = (depth * params.splits, depth)
+    return next((step for step in steps if k and k % step == 0), 1)
 
 
 def kept(columns: Count, splits: Count, *, staged: bool | Flags) -> Numbers:

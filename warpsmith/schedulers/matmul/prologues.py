@@ -80,6 +80,10 @@ def _covered(
     return ""
 
 
+UNPACKING = {"bitwise_left_shift", "bitwise_right_shift", "bitwise_and"}
+"""What takes an element out of a byte of several: with its conversion no more instructions than the
+conversion of a whole byte (docs/lessons/weights.md)."""
+
 HELD_OPERATIONS = 4
 """Instructions that bring an element from shared memory to registers and pack it, its share of the
 loop around it included: int8 weights take 181 for 32 elements, their conversions among them."""
@@ -132,7 +136,7 @@ def taken(operand: TensorView, leading: Iterable[Operation]) -> Prologue:
 def _is_free(operation: Pointwise) -> bool:
     """Whether it takes no instruction: a copy, or what makes an integer another one."""
     of_integers = not any(t.dtype.is_float for t in (operation.output, *tensor_inputs(operation)))
-    return operation.op == "set" or (operation.op == "cast" and of_integers)
+    return operation.op == "set" or (of_integers and operation.op in UNPACKING | {"cast"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +238,9 @@ class Held:
             summed = map_of(fusion).extent_of(product.output.root[-1])
             steps = [integers.ceildiv(summed, params.tile[2])]
             steps += [each.extent for each in shared if each.times == each.depth]
-            fusion.divisors |= {(summed, params.whole), *((n, params.splits) for n in steps)}
+            fusion.divisors |= {(summed, params.whole)}
+            if params.whole % (params.tile[2] * params.splits) == 0:
+                fusion.divisors |= {(n, params.splits) for n in steps}
         made = (out for op in fusion.depends_on([operand]) for out in op.outputs)
         apart = {operand, *tiles, *copies, *(each.copy for each in shared)}
         return Held(operand, tiles, copies, shared, tuple(t for t in made if t not in apart))
