@@ -55,13 +55,19 @@ def test_scales_of_blocks_and_scales_that_lie_along_rows() -> None:
     check(run(program, x, weight, block, turned), x, wanted)
 
 
-def test_they_are_loaded_before_the_loop_over_elements() -> None:
-    x, weight, scale = whole(8, 256), whole(72, 256, dtype=np.int8), whole(72, 2, dtype=np.float32)
+@pytest.mark.parametrize(("group", "ahead"), [(128, True), (32, True), (8, False)])
+def test_they_are_loaded_before_the_loop_over_elements(group: int, ahead: bool) -> None:
+    """Few of them a step ahead: before the first one, and for the next one in each."""
+    x, weight = whole(8, 256), whole(72, 256, dtype=np.int8)
+    scale = whole(72, 256 // group, dtype=np.float32)
 
     def program(x: Any, weight: Any, scale: Any) -> Any:
-        spread = ops.repeat_interleave(scale, 128, 1)
+        spread = ops.repeat_interleave(scale, group, 1)
         return ops.linear(x, ops.cast(ops.cast(weight, DataType.Float) * spread, BF16))
 
+    check(run(program, x, weight, scale), x, weight * np.repeat(scale, group, 1).astype(np.float64))
     with knobs.scope(device="sim"):
         (kernel,) = warpsmith.fuse(program).lower(x, weight, scale).compile().kernels
-    assert kernel.cuda.index("= T2[") < kernel.cuda.index("ws_barrier_wait(ring0_full")
+    before, loop = kernel.cuda.split("ws_barrier_wait(ring0_full", 1)
+    assert before.count("= T2[") == 1 + ahead
+    assert "= T2[" not in loop

@@ -24,6 +24,7 @@ from warpsmith.schedule.caches import cache_after
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.products import split_operand
 from warpsmith.schedule.propagate import parallelize_like, transform_like
+from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.transforms import parallelize, reorder, split
 from warpsmith.schedulers.matmul.loads import REGISTER_BYTES, loads_of
 from warpsmith.schedulers.matmul.params import MatmulParams
@@ -139,6 +140,10 @@ def _is_free(operation: Pointwise) -> bool:
     return operation.op == "set" or (of_integers and operation.op in UNPACKING | {"cast"})
 
 
+MOST_AHEAD = 8
+"""Elements of what several of k share that a thread loads a step ahead, and moves as it comes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What a thread holds of a tensor that several elements of k in a row share, such as scales.
@@ -178,6 +183,11 @@ class Shared:
     def extent(self) -> Expr:
         """Elements along the dimension."""
         return self.copy.shape_axes[self.dimension].extent
+
+    @property
+    def held(self) -> int:
+        """Elements that a thread has of it in a step, of its two rows."""
+        return 2 * max(1, self.depth // self.times)
 
     def lay(self, operand: TensorView, at: int) -> None:
         """Loops `[.., group, thread, 2]` become `[.., k tile, group, thread, 2]`, and where a tile
@@ -294,6 +304,9 @@ class Held:
                 parallelize(copy, -1, ParallelType.vectorize)
         if inside:
             inline_most(Fusion.of(operand), inside)
+        for each in self.shared:
+            if each.held <= MOST_AHEAD:
+                circular_buffer(each.copy, 2)
 
 
 def _walks_k(tensor: TensorView, parts: TensorView) -> bool:
