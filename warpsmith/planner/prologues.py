@@ -6,22 +6,24 @@ operand once, and read more or fewer bytes for it. Few rows of the other operand
 
 from __future__ import annotations
 
-from math import ceil, prod
+from collections.abc import Iterable
+from math import inf
 
+from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import MOST_REPEATED
 from warpsmith.schedulers.caching import repeats
+from warpsmith.schedulers.matmul.candidates import MOST_COLUMNS, STEP, few_columns
+from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import unfit_rows
-from warpsmith.schedulers.matmul.model import prologue_us
+from warpsmith.schedulers.matmul.prologues import Prologue as Computed
 from warpsmith.schedulers.matmul.prologues import is_packed_across, taken
-from warpsmith.schedulers.matmul.shape import sources_of
+from warpsmith.schedulers.matmul.shape import is_turned, sources_of
+from warpsmith.schedulers.matmul_by_threads.model import sizes_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
 from warpsmith.values import dataclass
-
-EDGE, GROUPS = 256, 2
-"""Rows of the other operand that a tile has at most, and warp groups that compute one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +87,57 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
 
 
 def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem) -> float:
-    """Microseconds that a kernel before the product takes, and computing tiles does not, and by
-    which a product that memory bounds is faster as it reads less; below 0 where all takes longer.
-
-    Computing is taken to add to the time of the product: nobody has timed yet how far they overlap.
+    """Microseconds that a kernel before the product takes and, where memory bounds it, the product
+    that reads more, over what it takes to compute tiles; below 0 where all takes longer.
     """
-    operand = graph.tensors[prologue.operand]
-    elements = problem.elements(operand)
-    axes, root = set(product.axes[prologue.place]), product.output.root
-    others = prod(problem.size(a.extent) for d, a in enumerate(root) if d not in axes)
-    again = elements * ceil(others / EDGE)
-    written = elements * operand.dtype.size
+    operand, target = graph.tensors[prologue.operand], problem.target
+    written = problem.elements(operand) * operand.dtype.size
     read = sum(problem.bytes_of(graph.tensors[number]) for number in prologue.read)
-    target = problem.target
     if prologue.stored:  # what makes these could write the operand, too
         before = moved_us(written, target) - target.rates.launch_us
     else:
         before = moved_us(written + read, target)
-    multiplied = written * others / target.rates.tensor
-    stored, loaded = (max(moved_us(size, target), multiplied) for size in (written, read))
     leading = [graph.operations[position] for position in prologue.positions]
-    computed = prologue_us(again, taken(operand, leading).operations, GROUPS, target)
-    return before + stored - loaded - float(computed)
+    inside = taken(operand, leading)
+    stored, computed = _works(product, prologue.place, inside, problem)
+    return before + _product_us(stored, problem) - _product_us(computed, problem)
+
+
+def _works(
+    product: Matmul, place: int, inside: Computed, problem: Problem
+) -> tuple[list[Work], list[Work]]:
+    """What a call asks of the product whose operand 0 or 1 is stored before, as it is and with its
+    operands swapped; and of the one that computes it, which is the first then.
+    """
+    atom = atom_for(product, problem.target.family.atoms)
+    assert atom is not None, f"no atom computes {product.output.name}, which was asked before"
+    batches, m, n, k = sizes_of(product, problem)
+    turned = (is_turned(product, 0), is_turned(product, 1))
+    free = (turned[0] and place != 0, turned[1] and place != 1)
+
+    def work(swapped: bool, turned: tuple[bool, bool], prologue: Computed | None = None) -> Work:
+        rows, columns = (n, m) if swapped else (m, n)
+        turned = turned[::-1] if swapped else turned
+        few = few_columns(columns, atom, turned=turned[1])
+        return Work(
+            m=rows,
+            n=columns,
+            k=k,
+            swapped=swapped,
+            few=few,
+            batches=batches,
+            element=atom.size,
+            odd=atom.takes(MOST_COLUMNS - STEP),
+            turned=turned,
+            prologue=prologue,
+        )
+
+    return [work(False, free), work(True, free)], [work(place == 1, turned, inside)]
+
+
+def _product_us(works: Iterable[Work], problem: Problem) -> float:
+    """Microseconds of the fastest way; of none where no tile has room."""
+    return min((us for work in works for _, us in work.best(problem)), default=inf)
 
 
 def computed_operands(graph: Graph, product: Matmul, problem: Problem) -> frozenset[int]:

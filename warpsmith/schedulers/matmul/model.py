@@ -156,10 +156,15 @@ def epilogue_us(
     return elements * (operations / issued + lines / brought), elements * loaded
 
 
-PROLOGUE_ISSUE_SHARE, PROLOGUE_WAITS = 0.96, 1.2
+PROLOGUE_ISSUE_SHARE, PROLOGUE_WAITS = 1.06, 1.26
 """Of the lanes' instructions, those that compute an operand where nothing waits; and how much
 longer that takes where one warp group waits for itself, in steps of one line: more groups hide each
-other's waits, and lines theirs. 669 timings at 75 drawn sizes (docs/lessons/weights.md)."""
+other's waits, and lines theirs. Fitted, with the next, to 876 timings at 163 drawn sizes
+(docs/lessons/weights.md)."""
+
+PROLOGUE_AT_ONCE = 1.36
+"""How little products and what computes their operand hold each other up, as `AT_ONCE`: much, for
+the same warps do both."""
 
 
 def prologue_us(elements: int, operations: int, at_once: Count, target: Target) -> Times:
@@ -238,8 +243,7 @@ def predicted_us(
     if ways.scaled:
         least = least_step_us(ways, least, m, scales, target, rounds=tiles > blocks)
     step = _disturbed(
-        multiplied,
-        ready,
+        (multiplied**PROLOGUE_AT_ONCE + ready**PROLOGUE_AT_ONCE) ** (1 / PROLOGUE_AT_ONCE),
         read * np.minimum(tiles, blocks) / (L2_SHARE * target.rates.l2),
         read / (SM_SHARE * target.rates.sm_load),
         (of_a + of_b) / (GOT_SHARE * target.rates.sm_load),
