@@ -19,6 +19,9 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.problem import Problem, widest_vector
 from warpsmith.values import dataclass
 
+SPREAD = (2, 4)
+"""Elements of a vector, at most half of it, that one element of memory may be for."""
+
 
 @dataclass(frozen=True, slots=True)
 class InnerRun:
@@ -26,7 +29,7 @@ class InnerRun:
 
     Attributes:
         beside: copies that walk a part of the fastest dimension so, which was merged of several,
-            with the extent of that part.
+            with the extent of that part, and how often each element comes one after the other.
     """
 
     axes: tuple[IterDomain, ...]
@@ -34,16 +37,18 @@ class InnerRun:
     walkers: tuple[Cached, ...]
     extent: Expr
     last: Expr
-    beside: tuple[tuple[Cached, Expr], ...] = ()
+    beside: tuple[tuple[Cached, Expr, int], ...] = ()
 
     def last_only(self) -> InnerRun:
         """The run cut down to the fastest dimension."""
         start = max(len(self.axes) - 1, 0)
         return replace(self, start=start, extent=self.last, beside=())
 
-    def parts(self, names: Collection[str]) -> set[Expr]:
-        """Extents of the parts that so named copies walk alone: a vector is inside of one."""
-        return {part for cached, part in self.beside if cached.name in names}
+    def parts(self, names: Collection[str], width: int) -> set[tuple[Expr, int]]:
+        """Extents of the parts that so named copies walk alone, and what of a vector of so many
+        elements each is a multiple of: it is inside of one.
+        """
+        return {(part, width // n) for cached, part, n in self.beside if cached.name in names}
 
     def vector(self, problem: Problem, *, cut_short: bool = False) -> int:
         """The widest vector; it must divide the run, unless its last vector may be cut short."""
@@ -59,11 +64,15 @@ class InnerRun:
         """Names of the global tensors that can be accessed in vectors of this width."""
         if width == 1:
             return ()
-        parts = (cached for cached, part in self.beside if problem.size(part) % width == 0)
+        parts = [
+            (cached, width // times)
+            for cached, part, times in self.beside
+            if times < width and problem.size(part) * times % width == 0
+        ]
         return tuple(
             cached.name
-            for cached in (*self.walkers, *parts)
-            if problem.aligned(cached.memory, width) and _steps_whole(cached, problem, width)
+            for cached, own in (*((cached, width) for cached in self.walkers), *parts)
+            if problem.aligned(cached.memory, own) and _steps_whole(cached, problem, own)
         )
 
 
@@ -103,23 +112,29 @@ def find_inner_run(
 
 def beside_run(
     domains: DomainMap, run: InnerRun, caches: Iterable[Cached]
-) -> tuple[tuple[Cached, Expr], ...]:
+) -> tuple[tuple[Cached, Expr, int], ...]:
     """`InnerRun.beside` of a run, among these copies."""
-    parts = set(fastest_parts(domains, domains.group(run.axes[-1]))) if run.axes else set()
+    parts = dict(fastest_parts(domains, domains.group(run.axes[-1]))) if run.axes else {}
     found = ((cached, fastest(domains, cached)) for cached in caches)
-    return tuple((cached, domains.extent(part)) for cached, part in found if part in parts)
+    return tuple(
+        (cached, domains.extent(part), parts[part]) for cached, part in found if part in parts
+    )
 
 
-def fastest_parts(domains: DomainMap, group: Group) -> Iterator[Group]:
+def fastest_parts(domains: DomainMap, group: Group) -> Iterator[tuple[Group, int]]:
     """What a dimension's vectors walk, too: the fastest of what it was merged of, or is split
-    into, that one's fastest, and so on.
+    into, that one's fastest, and so on; and, of each, what stands beside a fastest of a few, whose
+    elements come so often one after the other.
     """
     while True:
         made = [t for t in domains.touching(group) if _divides(domains, t, group)]
         if not made:
             return
+        few = integers.constant(domains.extent_of(made[0].inner))
+        if few in SPREAD:
+            yield domains.group(made[0].outer), few
         group = domains.group(made[0].inner)
-        yield group
+        yield group, 1
 
 
 def _divides(domains: DomainMap, transform: Transform, group: Group) -> bool:
