@@ -36,6 +36,7 @@ class Prologue:
         positions: of the operations.
         stored: numbers of smaller tensors in memory, which others make, of which it is computed.
         read: numbers of the program's inputs as large as it, of which it is computed.
+        repeats: whether elements of what is stored are repeated, which are read from memory alone.
     """
 
     operand: int
@@ -43,6 +44,7 @@ class Prologue:
     positions: tuple[int, ...]
     stored: frozenset[int]
     read: tuple[int, ...]
+    repeats: bool = False
 
 
 def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
@@ -57,6 +59,7 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
         return None
     positions: set[int] = set()
     stored: set[int] = set()
+    repeated: set[int] = set()
     pending, seen, computed = [number], {number}, 0
     while pending:
         tensor = pending.pop()
@@ -70,7 +73,7 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
             if computed > MOST_REPEATED:
                 return None
             if repeats(operation):  # elements that it can only read from memory
-                stored |= {source for source in graph.sources(position) if source in graph.maker}
+                repeated |= {source for source in graph.sources(position) if source in graph.maker}
                 continue
             for source in graph.sources(position):
                 if source not in seen:
@@ -83,7 +86,9 @@ def prologue_of(graph: Graph, product: Matmul, place: int) -> Prologue | None:
     read = tuple(source.number for source in sources_of(operand))
     if not computed or not read or is_packed_across(product, place):
         return None
-    return Prologue(number, place, tuple(sorted(positions)), frozenset(stored), read)
+    stored |= repeated
+    order = tuple(sorted(positions))
+    return Prologue(number, place, order, frozenset(stored), read, bool(repeated))
 
 
 def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem) -> float:
@@ -93,7 +98,7 @@ def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem
     operand, target = graph.tensors[prologue.operand], problem.target
     written = problem.elements(operand) * operand.dtype.size
     read = sum(problem.bytes_of(graph.tensors[number]) for number in prologue.read)
-    if prologue.stored:  # what makes these could write the operand, too
+    if prologue.stored and not prologue.repeats:  # what makes these could write the operand, too
         before = moved_us(written, target) - target.rates.launch_us
     else:
         before = moved_us(written + read, target)

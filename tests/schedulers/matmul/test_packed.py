@@ -198,7 +198,7 @@ def test_many_rows_are_stored_before() -> None:
         return ops.linear(x, ops.cast(ops.unpack_int4(weight), BF16))
 
     weight = np.zeros((4096, 2048), np.int8)
-    few, many = (np.zeros((m, 4096), ml_dtypes.bfloat16) for m in (16, 2048))
+    few, many = (np.zeros((m, 4096), ml_dtypes.bfloat16) for m in (16, 8192))
     assert plan(program, few, weight).startswith("1 kernel\n")
     assert plan(program, many, weight).startswith("2 kernels\n")
 
