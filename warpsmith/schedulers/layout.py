@@ -16,7 +16,7 @@ from warpsmith.ir.domains import IterDomain, Split, Transform
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.problem import Problem, widest_vector
+from warpsmith.schedulers.problem import WIDEST_BYTES, Problem, widest_vector
 from warpsmith.values import dataclass
 
 SPREAD = (2, 4)
@@ -52,7 +52,10 @@ class InnerRun:
 
     def vector(self, problem: Problem, *, cut_short: bool = False) -> int:
         """The widest vector; it must divide the run, unless its last vector may be cut short."""
-        width = widest_vector([cached.memory.dtype for cached in self.walkers])
+        dtypes = [cached.memory.dtype for cached in self.walkers]
+        width = widest_vector(dtypes)
+        if dtypes and any(times > 1 for *_, times in self.beside):  # as if elements were half as wide
+            width *= 1 + (2 * width * max(dtype.size for dtype in dtypes) <= WIDEST_BYTES)
         if cut_short:
             return width
         total = problem.size(self.extent)
