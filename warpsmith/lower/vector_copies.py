@@ -15,7 +15,6 @@ from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.predicates import Predicates
-from warpsmith.lower.spread_copies import spread_copy
 from warpsmith.lower.vectors import Vectorizer
 
 ACCESS_BYTES = 16
@@ -75,11 +74,6 @@ class VectorCopies:
         anywhere = around or (
             begun is not None and self._from_anywhere(source, read_from, lane, width)
         )
-        if begun is None and self._uneven_bound(operation, access, lane, width) is None:
-            spread = spread_copy(self._buffers, self._vectors, access, source, lane)
-            if spread is not None:
-                few, copy, lanes = spread
-                return [few, *self._predicates.guarded(at_zero, operation, copy), lanes]
         sides = []
         for tensor, index in (
             (output, self._buffers.own_row_major(access, output)),

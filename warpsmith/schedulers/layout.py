@@ -16,11 +16,8 @@ from warpsmith.ir.domains import IterDomain, Split, Transform
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached
-from warpsmith.schedulers.problem import WIDEST_BYTES, Problem, widest_vector
+from warpsmith.schedulers.problem import Problem, widest_vector
 from warpsmith.values import dataclass
-
-SPREAD = (2, 4)
-"""Elements of a vector, at most half of it, that one element of memory may be for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +26,7 @@ class InnerRun:
 
     Attributes:
         beside: copies that walk a part of the fastest dimension so, which was merged of several,
-            with the extent of that part, and how often each element comes one after the other.
+            with the extent of that part.
     """
 
     axes: tuple[IterDomain, ...]
@@ -37,25 +34,20 @@ class InnerRun:
     walkers: tuple[Cached, ...]
     extent: Expr
     last: Expr
-    beside: tuple[tuple[Cached, Expr, int], ...] = ()
+    beside: tuple[tuple[Cached, Expr], ...] = ()
 
     def last_only(self) -> InnerRun:
         """The run cut down to the fastest dimension."""
         start = max(len(self.axes) - 1, 0)
         return replace(self, start=start, extent=self.last, beside=())
 
-    def parts(self, names: Collection[str], width: int) -> set[tuple[Expr, int]]:
-        """Extents of the parts that so named copies walk alone, and what of a vector of so many
-        elements each is a multiple of: it is inside of one.
-        """
-        return {(part, width // n) for cached, part, n in self.beside if cached.name in names}
+    def parts(self, names: Collection[str]) -> set[Expr]:
+        """Extents of the parts that so named copies walk alone: a vector is inside of one."""
+        return {part for cached, part in self.beside if cached.name in names}
 
     def vector(self, problem: Problem, *, cut_short: bool = False) -> int:
         """The widest vector; it must divide the run, unless its last vector may be cut short."""
-        dtypes = [cached.memory.dtype for cached in self.walkers]
-        width = widest_vector(dtypes)
-        if dtypes and any(times > 1 for *_, times in self.beside):  # as if elements were half as wide
-            width *= 1 + (2 * width * max(dtype.size for dtype in dtypes) <= WIDEST_BYTES)
+        width = widest_vector([cached.memory.dtype for cached in self.walkers])
         if cut_short:
             return width
         total = problem.size(self.extent)
@@ -67,15 +59,11 @@ class InnerRun:
         """Names of the global tensors that can be accessed in vectors of this width."""
         if width == 1:
             return ()
-        parts = [
-            (cached, width // times)
-            for cached, part, times in self.beside
-            if times < width and problem.size(part) * times % width == 0
-        ]
+        parts = (cached for cached, part in self.beside if problem.size(part) % width == 0)
         return tuple(
             cached.name
-            for cached, own in (*((cached, width) for cached in self.walkers), *parts)
-            if problem.aligned(cached.memory, own) and _steps_whole(cached, problem, own)
+            for cached in (*self.walkers, *parts)
+            if problem.aligned(cached.memory, width) and _steps_whole(cached, problem, width)
         )
 
 
@@ -115,29 +103,23 @@ def find_inner_run(
 
 def beside_run(
     domains: DomainMap, run: InnerRun, caches: Iterable[Cached]
-) -> tuple[tuple[Cached, Expr, int], ...]:
+) -> tuple[tuple[Cached, Expr], ...]:
     """`InnerRun.beside` of a run, among these copies."""
-    parts = dict(fastest_parts(domains, domains.group(run.axes[-1]))) if run.axes else {}
+    parts = set(fastest_parts(domains, domains.group(run.axes[-1]))) if run.axes else set()
     found = ((cached, fastest(domains, cached)) for cached in caches)
-    return tuple(
-        (cached, domains.extent(part), parts[part]) for cached, part in found if part in parts
-    )
+    return tuple((cached, domains.extent(part)) for cached, part in found if part in parts)
 
 
-def fastest_parts(domains: DomainMap, group: Group) -> Iterator[tuple[Group, int]]:
+def fastest_parts(domains: DomainMap, group: Group) -> Iterator[Group]:
     """What a dimension's vectors walk, too: the fastest of what it was merged of, or is split
-    into, that one's fastest, and so on; and, of each, what stands beside a fastest of a few, whose
-    elements come so often one after the other.
+    into, that one's fastest, and so on.
     """
     while True:
         made = [t for t in domains.touching(group) if _divides(domains, t, group)]
         if not made:
             return
-        few = integers.constant(domains.extent_of(made[0].inner))
-        if few in SPREAD:
-            yield domains.group(made[0].outer), few
         group = domains.group(made[0].inner)
-        yield group, 1
+        yield group
 
 
 def _divides(domains: DomainMap, transform: Transform, group: Group) -> bool:

@@ -59,14 +59,10 @@ class Problem:
         return self.alignment.get(tensor.name, 16) % wanted == 0
 
 
-WIDEST_BYTES = 32
-"""Of the widest type's elements of an access, which then takes two."""
-
-
 def widest_vector(dtypes: list[DataType]) -> int:
     """Elements per access: 16 bytes of the narrowest type, at most 32 of the widest."""
     if not dtypes:
         return 1
     narrow = min(dtype.size for dtype in dtypes)
     wide = max(dtype.size for dtype in dtypes)
-    return max(1, min(16 // narrow, WIDEST_BYTES // wide))
+    return max(1, min(16 // narrow, 32 // wide))

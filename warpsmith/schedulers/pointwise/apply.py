@@ -62,7 +62,7 @@ def _flat(
     """
     if params.exact:
         fusion.divisors |= {(run.extent, params.vector)}
-    fusion.divisors |= run.parts(params.vectorized, params.vector)
+    fusion.divisors |= {(part, params.vector) for part in run.parts(params.vectorized)}
     early = {cached.register for cached in caches if cached.load}
     if params.width:
         domains = map_of(fusion)

@@ -86,8 +86,8 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ReductionParams) -
     shape = shape_of(fusion, domains, caches)
     order = {domains.group(axis): place for place, axis in enumerate(shape.axes)}
     run = len(shape.run.axes) - shape.run.start
-    fusion.divisors |= {(shape.run.extent, params.vector)}
-    fusion.divisors |= shape.run.parts(params.vectorized, params.vector)
+    walked = (shape.run.extent, *shape.run.parts(params.vectorized))
+    fusion.divisors |= {(extent, params.vector) for extent in walked}
     count = Symbol(SPLITS, low=1)
     if params.splits:
         fusion.launch_symbols.append(count)

@@ -282,7 +282,7 @@ def _columns(
     whole = tuple(c for c in run.walkers if c.register in walks)
     vector = min(run.vector(problem), replace(run, walkers=whole or run.walkers).vector(problem))
     columns, rows = problem.size(shape.kept), problem.size(shape.reduced)
-    beside = (c for c, *_ in run.beside if c.register in walks)
+    beside = (c for c, _ in run.beside if c.register in walks)
     sources = [c.memory for c in (*whole, *beside) if c.load]
     for read in reads(fusion):
         if read.output in walks:

@@ -75,7 +75,7 @@ def rows_and_rest(
     kept = {domains.group(axis) for axis in shape.axes if not axis.is_reduction}
     own: list[Cached] = []
     same: list[Cached] = []
-    for cached in (*shape.run.walkers, *(beside for beside, *_ in shape.run.beside)):
+    for cached in shape.run.walkers:
         if cached.load:
             axes = {domains.group(a) for a in cached.register.shape_axes if not a.is_broadcast}
             (same if kept.isdisjoint(axes) else own).append(cached)
