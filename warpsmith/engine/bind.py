@@ -20,7 +20,13 @@ from warpsmith.ir.program import Output
 from warpsmith.ir.scalar import Apply, Const, Symbol, evaluate
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.reshape import without_reshapes
-from warpsmith.ops.single_rows import Ones, sizes_of_one, with_single_rows
+from warpsmith.ops.single_rows import (
+    Ones,
+    has_narrow_rows,
+    sizes_of_one,
+    with_rows,
+    with_single_rows,
+)
 from warpsmith.runtime.arrays import ArrayInfo, describe
 from warpsmith.runtime.kept import CUTS
 from warpsmith.runtime.recent import Recent
@@ -44,12 +50,12 @@ class Binding:
     values: dict[str, float]
     infos: tuple[ArrayInfo, ...]
     fusion: Fusion
-    form: Form = ((), frozenset())
+    form: Form = ((), frozenset(), False)
 
 
-Form = tuple[tuple[int, ...], Ones]
-"""Numbers of the tensors of zeros in a program that are reshapes in its definition, and sizes of 1
-with which its products are sums."""
+Form = tuple[tuple[int, ...], Ones, bool]
+"""Numbers of the tensors of zeros in a program that are reshapes in its definition, sizes of 1 with
+which its products are sums, and whether those of one row are none of these."""
 
 _Held = tuple[Fusion, tuple[Agreement, ...]]
 """A program, and what its operations ask of sizes."""
@@ -117,20 +123,22 @@ class Binder:
         """The program without the reshapes that mean nothing at these sizes, and whose products of
         one row are sums.
         """
-        form: Form = (), frozenset()
+        form: Form = (), frozenset(), False
         if not self._scheduled:
-            form = tuple(emptied(self._fusion, values)), sizes_of_one(self._fusion, values)
+            rows = has_narrow_rows(self._fusion, numbers)
+            ones = frozenset() if rows else sizes_of_one(self._fusion, values)
+            form = tuple(emptied(self._fusion, values)), ones, rows
         known = self._held.get(form)
         if known is None:
-            gone, ones = form
+            gone, ones, rows = form
             fusion = without_reshapes(self._fusion, gone) if gone else self._fusion
             asked = agreements(fusion)
             if self._scheduled:
                 asked = tuple(replace(each, elements=None) for each in asked)
-            if ones:
-                for agreement in asked:
+            else:
+                for agreement in asked if ones else ():
                     agreement.check(numbers)
-                fusion = with_single_rows(fusion, ones)
+                fusion = with_rows(fusion) if rows else with_single_rows(fusion, ones)
             known = self._held.put(form, (fusion, asked))
         return known, form
 

@@ -2,8 +2,8 @@
 
 The operands are read as they were rounded: what tensor cores multiply has 16 bits or 8. What needs
 no tensor cores makes no `Matmul`: a product with a vector, or with one row or column by definition,
-is a reduction, one over a single k a multiplication. The result is rounded implicitly, so what is
-computed from it reads the sums.
+is a reduction, but for rows of weights of fewer bits, and one over a single k a multiplication. The
+result is rounded implicitly, so what is computed from it reads the sums.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import reductions
 from warpsmith.ops.broadcasting import add_axes, axis_of
 from warpsmith.ops.elementwise import tensor_of
+from warpsmith.ops.narrow import narrow_inputs
 from warpsmith.ops.pointwise import set as copy
 from warpsmith.ops.promotion import (
     cast_tensor,
@@ -179,7 +180,7 @@ def product(
         {p for p, axis in zip(own, t.shape_axes, strict=True) if not axis.is_broadcast}
         for t, own in zip((a, b), axes, strict=True)
     ]
-    if walked[0] <= walked[1] or walked[1] <= walked[0]:
+    if (walked[0] <= walked[1] or walked[1] <= walked[0]) and not _has_narrow_rows(a, b, axes):
         return summed(spread(a, axes[0], last), spread(b, axes[1], last), last)
     if a is b:  # an operation knows its operands' axes by tensor
         b = copy(b)
@@ -193,6 +194,22 @@ def product(
     output = Fusion.of(a).tensor(a.dtype.compute, (*root, IterDomain(inner, IterType.reduction)))
     Fusion.of(a).append(Matmul(a, b, output, axes, precision, ends))
     return rounded(output, result_of(a.dtype))
+
+
+def _has_narrow_rows(
+    a: TensorView, b: TensorView, axes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> bool:
+    """Whether one operand is one row, of two dimensions or more, and the other is computed of fewer
+    bytes, in the order of the products: tensor cores are faster than sums then, where calls fit
+    (`ops/single_rows.py`).
+    """
+    last = max(axes[0])
+    for row, other, own, others in ((a, b, axes[0], axes[1]), (b, a, axes[1], axes[0])):
+        alone = [d for d, place in enumerate(own) if place not in others]
+        single = bool(alone) and all(row.shape_axes[d].is_broadcast for d in alone)
+        if single and others[-1] == last and narrow_inputs(other):
+            return True
+    return False
 
 
 def spread(tensor: TensorView, own: Sequence[int], last: int) -> TensorView:

@@ -2,6 +2,9 @@
 
 Dimensions are sizes that each call passes. Where one is 1, what it walks is the same everywhere, so
 the program of such a call has no dimension there, and its products with a vector are reductions.
+
+Weights of 8 or 4 bits are multiplied by tensor cores all the same, which convert them faster than
+sums do (docs/lessons/weights.md). There a row is a dimension of one, by definition, too.
 """
 
 from __future__ import annotations
@@ -10,18 +13,47 @@ from collections.abc import Mapping
 
 from warpsmith.ir.clone import Clones, Known
 from warpsmith.ir.domains import IterDomain, IterType
-from warpsmith.ir.exprs import Matmul, Move, Pointwise
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.scalar import Symbol, evaluate
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops import reductions
 from warpsmith.ops.contraction import multiplied, spread
+from warpsmith.ops.narrow import narrow_inputs
 
 Ones = frozenset[str]
 """Names of sizes that are 1."""
 
+LINE = 16
+"""Bytes that lines of what the TMA unit loads are multiples of."""
+
 MOVES = ("permute", "broadcast")
 """Of dimensions as they are."""
+
+
+def has_narrow_rows(fusion: Fusion, values: Mapping[str, int]) -> bool:
+    """Whether a product has one row in a call, and an operand of fewer bytes that the TMA unit
+    loads: lines of whole 16 bytes along the summed dimension.
+    """
+    ones = {name for name, value in values.items() if value == 1}
+    products = (op for op in fusion.operations if isinstance(op, Matmul))
+    return any(_is_narrow(product, ones, values) for product in products)
+
+
+def _is_narrow(product: Matmul, ones: set[str], values: Mapping[str, int]) -> bool:
+    if not _is_single(product, ones):
+        return False
+    for operand, axes in zip(product.operands, product.axes, strict=True):
+        inputs = narrow_inputs(operand)
+        if inputs and axes[-1] == len(product.output.root) - 1:
+            order = {tensor: tensor.concrete_order()[-1] for tensor in inputs}
+            lines = (
+                evaluate(tensor.shape_axes[last].extent, values) * tensor.dtype.size
+                for tensor, last in order.items()
+            )
+            last = all(last == tensor.rank - 1 for tensor, last in order.items())
+            return last and not any(line % LINE for line in lines)
+    return False
 
 
 def sizes_of_one(fusion: Fusion, values: Mapping[str, float]) -> Ones:
@@ -62,7 +94,9 @@ def _is_single(product: Matmul, ones: Ones | set[str]) -> bool:
 
 
 def with_single_rows(fusion: Fusion, ones: Ones) -> Fusion:
-    """The program for calls in which these sizes are 1."""
+    """The program for calls in which these sizes are 1, and what is one row by definition is."""
+    if not any(isinstance(op, Matmul) and _is_single(op, ones) for op in fusion.operations):
+        return fusion
     made = fusion.blank()
     axes = {axis for tensor in fusion.tensors for axis in (*tensor.root, *tensor.logical)}
     gone = {
@@ -90,3 +124,53 @@ def _summed(product: Matmul, clones: Clones) -> TensorView:
     )
     terms = multiplied(a, b)
     return reductions.sum(terms, last, dtype=terms.dtype)
+
+
+def with_rows(fusion: Fusion) -> Fusion:
+    """The program in which rows of products that are one by definition are dimensions of one
+    element; products with others, such as rows that are repeated elsewhere, as sums.
+    """
+    rows = _rows(fusion)
+    if rows is None:
+        return with_single_rows(fusion, frozenset())
+    made = fusion.blank()
+    known: Known = {fusion: made}
+    known |= {axis: IterDomain(axis.extent, IterType.iteration) for axis in rows}
+    clones = Clones(known)
+    made.inputs = [clones.tensor(v) if isinstance(v, TensorView) else v for v in fusion.inputs]
+    made.operations = list(map(clones.operation, fusion.operations))
+    made.outputs = list(map(clones.output, fusion.outputs))
+    made.together = tuple(tuple(map(clones.tensor, group)) for group in fusion.together)
+    return made
+
+
+def _rows(fusion: Fusion) -> set[IterDomain] | None:
+    """The axes of one element that are rows of products, in all tensors that have them; None where
+    one is made, left out, repeated or divided on the way.
+    """
+    links: dict[IterDomain, set[IterDomain]] = {}
+    pending: list[IterDomain] = []
+    kept = {axis for v in fusion.inputs if isinstance(v, TensorView) for axis in v.root}
+    ended: set[IterDomain] = set()
+    for operation in fusion.operations:
+        for source in dict.fromkeys(tensor_inputs(operation)):
+            pairs = operation.pairs(source)
+            for before, behind in pairs:
+                links.setdefault(before, set()).add(behind)
+                links.setdefault(behind, set()).add(before)
+                kept.add(behind)
+            ended |= {*source.shape_axes} - {before for before, _ in pairs}
+        if isinstance(operation, Matmul):
+            first, second = map(set, operation.axes)
+            root = operation.output.root
+            pending += [root[p] for p in first ^ second if root[p].is_broadcast]
+    parts = (part for tensor in fusion.tensors for part in tensor.transforms)
+    divided = {axis for part in parts for axis in (part.axis, part.outer, part.inner)}
+    found: set[IterDomain] = set()
+    while pending:
+        axis = pending.pop()
+        if axis not in found:
+            found.add(axis)
+            pending += links.get(axis, ())
+    whole = all(axis.is_broadcast and axis in kept for axis in found)
+    return found if whole and found.isdisjoint(ended | divided) else None
