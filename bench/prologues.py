@@ -3,6 +3,7 @@ two.
 
 python -m bench.prologues                  # the table
 python -m bench.prologues --json rows.json --rep-ms 10
+python -m bench.prologues --seed 7 --count 80 [--m 1]    # sizes that the seed says
 
 Predicted for an H200, before anything was timed: few rows are bound by the bytes of the weights,
 half as many as cuBLAS reads of 16-bit ones (of 28672 x 4096, 117 MB, 31 us and 6 to start), or by
@@ -18,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
+import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -37,7 +40,7 @@ from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.planner import operands
 
-ROWS = (1, 8, 16, 32, 64, 512, 2048)
+ROWS, FEW = (1, 8, 16, 32, 64, 512, 2048), (1, 2, 4, 8, 16, 24, 32, 48, 64)
 WEIGHTS = ((4096, 4096), (28672, 4096), (4096, 14336))
 """m, and n and k, of the table."""
 
@@ -45,8 +48,12 @@ KINDS = {
     "int8": (DataType.Int8, np.int8),
     "float8_e4m3fn": (DataType.Float8_e4m3fn, ml_dtypes.float8_e4m3fn),
     "int4": (DataType.Int8, np.int8),
+    "int4 by 128": (DataType.Int8, np.int8),
 }
-"""Types of weights, as torch calls them, and what they lie in, two of int4 in one."""
+"""Types of weights, as torch calls them, and what they lie in, two of int4 in one. The last has a
+scale of each 128 of k, the others one of each row."""
+
+GROUP = 128
 
 WAYS = ("planned", "stored")
 """As the planner has it, and with the weights always stored in 16 bits before."""
@@ -64,11 +71,31 @@ class Case:
     @property
     def stored(self) -> tuple[int, int]:
         """The shape of the weights in memory."""
-        return self.n, self.k // (2 if self.kind == "int4" else 1)
+        return self.n, self.k // (1 + self.has_4_bits)
+
+    @property
+    def has_4_bits(self) -> bool:
+        return self.kind.startswith("int4")
+
+    @property
+    def scales(self) -> tuple[int, int]:
+        """How many there are, of rows and along k."""
+        return self.n, self.k // GROUP if self.kind.endswith("by 128") else 1
 
     @property
     def title(self) -> str:
         return f"{self.kind:14} {self.n:6} {self.k:6} {self.m:5}"
+
+
+def drawn(seed: int, count: int, m: Sequence[int]) -> list[Case]:
+    """Cases of these rows, n from 1024 to 30,000 and k from 1448 to 16,384, evenly by logarithm."""
+    source = random.Random(seed)
+    cases = []
+    for number in range(count):
+        n, k = int(2 ** source.uniform(10, 14.9)), int(2 ** source.uniform(10.5, 14))
+        rows = source.choice(m)
+        cases.append(Case(rows, n // 64 * 64, k // GROUP * GROUP, [*KINDS][number % len(KINDS)]))
+    return cases
 
 
 def executable(kind: str) -> Executable:
@@ -76,8 +103,12 @@ def executable(kind: str) -> Executable:
     with FusionDefinition() as fd:
         x = fd.define_tensor([-1, -1], True, DataType.BFloat16)
         weight = fd.define_tensor([-1, -1], True, KINDS[kind][0])
-        scale = fd.define_tensor([-1, 1], True, DataType.Float)
-        values = fd.ops.unpack_int4(weight) if kind == "int4" else weight
+        values = fd.ops.unpack_int4(weight) if kind.startswith("int4") else weight
+        if kind.endswith("by 128"):
+            scale = fd.define_tensor([-1, -1], True, DataType.Float)
+            scale = fd.ops.repeat_interleave(scale, GROUP, 1)
+        else:
+            scale = fd.define_tensor([-1, 1], True, DataType.Float)
         wide: Any = fd.ops.cast(values, DataType.Float)
         fd.add_output(fd.ops.linear(x, fd.ops.cast(wide * scale, DataType.BFloat16)))
     return Executable(fd.fusion)
@@ -92,7 +123,7 @@ def way(name: str) -> AbstractContextManager[object]:
 
 def compiled(case: Case, target: str) -> int:
     """How many kernels the case is as it is planned; those of all ways are in the cache then."""
-    shapes = ((case.m, case.k), case.stored, (case.n, 1))
+    shapes = ((case.m, case.k), case.stored, case.scales)
     dtypes = (ml_dtypes.bfloat16, KINDS[case.kind][1], np.float32)
     given = [np.empty(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
     counts = []
@@ -110,22 +141,24 @@ def measured(case: Case, kernels: int, rep_ms: float) -> list[Row]:
     linear = torch.nn.functional.linear
     x = torch.randn(case.m, case.k, device="cuda").bfloat16()
     weight = torch.randn(case.stored, device="cuda").mul_(30).clamp_(-127, 127)
-    weight = weight.to(torch.int8 if case.kind == "int4" else getattr(torch, case.kind))
+    weight = weight.to(torch.int8 if case.has_4_bits else getattr(torch, case.kind))
 
     def values() -> Any:
-        if case.kind != "int4":
+        if not case.has_4_bits:
             return weight
         return torch.stack([(weight << 4) >> 4, weight >> 4], -1).view(case.n, case.k)
 
-    scale = torch.rand(case.n, 1, device="cuda") / 30
-    wide = (values().float() * scale).bfloat16()
+    scale = torch.rand(case.scales, device="cuda") / 30
+    times = case.k // scale.shape[1] if scale.shape[1] > 1 else 1
+    spread = scale.repeat_interleave(times, 1)
+    wide = (values().float() * spread).bfloat16()
     wanted = x.double() @ wide.double().T
     sizes = {"m": case.m, "n": case.n, "k": case.k, "kind": case.kind}
     turns = Turns(sizes, partial(beyond, wanted=wanted, depth=case.k))
     turns.add(PEER, lambda: lambda: linear(x, wide), weights="of 16 bits")
 
     turns.rows.append(sizes | {"contender": "torch"})  # it rounds scales: held against nothing
-    turns.calls["torch"] = lambda: linear(x, values().bfloat16() * scale.bfloat16())
+    turns.calls["torch"] = lambda: linear(x, values().bfloat16() * spread.bfloat16())
 
     def ours() -> Callable[[], Any]:
         ready = executable(case.kind).prepared([x, weight, scale])
@@ -148,7 +181,9 @@ def text(case: Case, row: Row) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the table; 1 where something failed or was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--m", type=int, nargs="+", default=list(ROWS))
+    parser.add_argument("--m", type=int, nargs="+", help="rows; 1 to 64 of drawn sizes")
+    parser.add_argument("--seed", type=int, help="of drawn sizes, in place of the table")
+    parser.add_argument("--count", type=int, default=80, help="of these")
     parser.add_argument("--rep-ms", type=float, default=15.0, help="of each contender of a case")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
@@ -156,9 +191,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     started = time.monotonic()
     target = target_of_device(0).name
-    sizes = [(kind, *weights) for kind in ("int8", "int4") for weights in WEIGHTS]
-    sizes.append(("float8_e4m3fn", *WEIGHTS[0]))
-    cases = [Case(m, n, k, kind) for kind, n, k in sizes for m in given.m]
+    if given.seed is None:
+        sizes = [(kind, *weights) for kind in KINDS for weights in WEIGHTS]
+        cases = [Case(m, n, k, kind) for kind, n, k in sizes for m in given.m or ROWS]
+    else:
+        cases = drawn(given.seed, given.count, given.m or FEW)
     counts = in_processes(compiled, ((case, target) for case in cases))
     print(f"kernels of {len(cases)} cases in {time.monotonic() - started:.1f} s")
     rows: list[Row] = []
@@ -169,6 +206,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += found
         if given.json is not None:
             given.json.write_text(json.dumps(rows, indent=1))
+    for kind in KINDS:
+        ratios = [
+            row["ratio"]
+            for row in rows
+            if row["kind"] == kind and row["contender"] == WAYS[0] and "ratio" in row
+        ]
+        if len(ratios) > 1:
+            mean, tenth = statistics.geometric_mean(ratios), statistics.quantiles(ratios, n=10)[0]
+            least = f"tenth {tenth:.3f}, least {min(ratios):.3f}"
+            print(f"{kind:14} {len(ratios)} cases: {mean:.3f} of {PEER}'s speed, {least}")
     return 1 if failures(rows) else 0
 
 
