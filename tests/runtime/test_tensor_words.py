@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from tests.engine.test_launcher import fused, pair
-from tests.support.stand_in import StandIn, stand_in, taken_by_c
+from tests.support.stand_in import StandIn, stand_in, taken_by_c, told
+from warpsmith import ops
 from warpsmith.runtime import launcher
-from warpsmith.runtime.tensor_words import UNKNOWN, places_of_words
+from warpsmith.runtime.tensor_words import UNKNOWN, Places, places_of_words
 
 torch = pytest.importorskip("torch")
 FakeTensorMode = pytest.importorskip("torch._subclasses.fake_tensor").FakeTensorMode
@@ -36,7 +37,7 @@ def several() -> list[Any]:
 
 
 def test_words_are_what_torch_says() -> None:
-    record_at, keys_at, gradient_at = places_of_words(torch)
+    record_at, keys_at, gradient_at, *_ = places_of_words(torch)
     assert record_at
     for each in several():
         keys = torch._C._dispatch_keys(each).raw_repr()
@@ -60,10 +61,67 @@ def test_what_torch_does_not_say_is_not_guessed(monkeypatch: pytest.MonkeyPatch,
     assert places_of_words(torch) == UNKNOWN
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_calls_are_the_same_without_them(monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
-    if not known:
-        monkeypatch.setattr(launcher, "places_of_words", lambda torch: UNKNOWN)
+def looked_at(monkeypatch: pytest.MonkeyPatch, *given: Any) -> int:
+    """How often DLPack is asked by a call, which the launcher takes or leaves to Python."""
+    gpu = stand_in(monkeypatch)
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    asked = told("asked")
+    before = asked.value
+    made.shortcut.launch(given)
+    return int(asked.value - before)
+
+
+def test_dlpack_is_asked_once_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = pair()
+    others = {
+        "another type": (x.bool(), 1),
+        "no elements": (torch.ones(0, 4), 1),
+        "six dimensions": (torch.ones(1, 1, 1, 1, 1, 1), 1),
+        "memory that is to be copied first": (torch._lazy_clone(torch.ones(6, 4)), 1),
+        "no memory": (torch.ones(6, 4), 1),
+        "a view with gaps, behind others": (torch.ones(7, 9)[1:, 2:6], 0),
+        "a Parameter": (torch.nn.Parameter(torch.ones(6, 4)), 0),
+        "repeated": (torch.ones(4).expand(6, 4), 0),
+        "a number": (torch.ones(()), 0),
+    }
+    others["no memory"][0].untyped_storage().resize_(0)
+    assert not looked_at(monkeypatch, x, y)
+    for why, (other, times) in others.items():
+        monkeypatch.undo()
+        assert looked_at(monkeypatch, x, other) == times, why
+
+
+@pytest.mark.parametrize("name", ["offset", "sizes"])
+def test_dlpack_is_asked_where_records_differ(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    found = places_of_words(torch)
+    wrong = found._replace(**{name: getattr(found, name) + 8})
+    monkeypatch.setattr(launcher, "places_of_words", lambda torch: wrong)
+    assert looked_at(monkeypatch, *pair()) == 3, "two inputs and the result"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "int64", "bool"])
+def test_what_is_read_is_what_python_launches(monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    gpu = stand_in(monkeypatch)
+    whole = torch.ones(7, 9, 3).to(getattr(torch, dtype))
+    others = whole[1:, 2:, 1], whole.permute(2, 0, 1)[:, 3], whole[2, 5, 1:], whole[6:, 8:, 2:]
+    for x in (whole, *others, whole[3, 4, 2]):
+        made = fused(gpu, lambda x: ops.where(x == 0, 2.0, 3.0), x)
+        gpu.knows(next(iter(made._traces.entries.values()))[0].executable.last_plan)
+        route, found = made.known((x,)), []
+        assert route is not None
+        for run in (made.shortcut.launch, route.run):
+            assert run((x,)) is not NotImplemented
+            found.append(gpu.taken([x]))
+        assert found[0] == found[1]
+        assert "input 0" in str(found)
+
+
+@pytest.mark.parametrize("known", ["all", "three", "none"])
+def test_calls_are_the_same_without_them(monkeypatch: pytest.MonkeyPatch, known: str) -> None:
+    if known != "all":
+        found = UNKNOWN if known == "none" else Places(*places_of_words(torch)[:3])
+        monkeypatch.setattr(launcher, "places_of_words", lambda torch: found)
     gpu: StandIn = stand_in(monkeypatch)
     x, y = pair()
     made = fused(gpu, lambda x, y: x + y, x, y)
@@ -115,4 +173,5 @@ def test_words_are_found_inside_of_transforms() -> None:
         return (x * x).sum()
 
     torch.func.vmap(torch.func.grad(noting))(torch.ones(2, 3))
-    assert found[0] in (UNKNOWN, places_of_words(torch))
+    whole = places_of_words(torch)
+    assert found[0] in (UNKNOWN, Places(*whole[:3]), whole)

@@ -23,8 +23,21 @@ enum {
     MAP_BYTES = 128,
     MAP_RANK = 5,
     MAPS_KEPT = 16,     /* encoded maps that a launch keeps of each of its tensors */
+    KINDS = 64,         /* of tensors that are read without DLPack: types, of each device */
     SEEN_EVERY = 1024,  /* every so many-th call goes the long way, whose caches see that it is used */
 };
+
+/* Where torch keeps what: `Places` in `runtime/tensor_words.py`. */
+typedef struct {
+    int record, keys, gradient, storage, sizes, offset, kind, data, checked;
+} Places;
+
+/* Tensors that are read without DLPack, and what it says of each. */
+typedef struct {
+    uint64_t keys, kind;
+    DLDataType dtype;
+    DLDevice device;
+} Kind;
 
 typedef struct {
     PyObject_HEAD
@@ -37,16 +50,17 @@ typedef struct {
     PyObject *scope;        /* a context variable: the knobs of the innermost scope, or None */
     int (*value_of)(PyObject *variable, PyObject *usual, PyObject **value); /* PyContextVar_Get */
     PyObject *requires_grad, *is_neg, *copy_, *dtype, *device, *note; /* names */
-    int record_at, keys_at, gradient_at; /* see word_of; 0 where they are not known */
+    Places at;
+    Kind known[KINDS];
+    int kind_count;
 } Host;
 
-/* A word of the record that a tensor points to, as torch told where (`runtime/tensor_words.py`):
- * its dispatch keys at keys_at, and at gradient_at 0 if it needs no gradient. */
+/* A word of the record that a tensor points to, where that is known. */
 static inline uint64_t word_of(const Host *host, PyObject *tensor, int at)
 {
     const char *record;
     uint64_t word;
-    memcpy(&record, (const char *)tensor + host->record_at, sizeof record);
+    memcpy(&record, (const char *)tensor + host->at.record, sizeof record);
     memcpy(&word, record + at, sizeof word);
     return word;
 }
@@ -130,7 +144,8 @@ typedef struct {
     DLTensor tensors[MAX_ARGUMENTS];
 } Signature;
 
-int signature_of(const Host *host, PyObject *arguments, Signature *found);
+int look(Host *host, PyObject *tensor, DLTensor *told);
+int signature_of(Host *host, PyObject *arguments, Signature *found);
 
 int is_program(const int64_t *program, int length, int number_count);
 int numbers_of(const int64_t *program, int length, int64_t size, int64_t *numbers);

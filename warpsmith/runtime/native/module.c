@@ -12,11 +12,12 @@ static PyObject *host_new(PyTypeObject *type, PyObject *given, PyObject *names)
 {
     PyObject *exchange, *kinds, *empty, *empty_here, *enabled, *scope;
     unsigned long long at[7];
-    int record_at, keys_at, gradient_at;
+    Places places;
     if (!PyArg_ParseTuple(
-            given, "OO!OOOO(KKKKKKK)(iii)", &exchange, &PyTuple_Type, &kinds, &empty, &empty_here,
-            &enabled, &scope, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6], &record_at,
-            &keys_at, &gradient_at))
+            given, "OO!OOOO(KKKKKKK)(iiiiiiiii)", &exchange, &PyTuple_Type, &kinds, &empty, &empty_here,
+            &enabled, &scope, &at[0], &at[1], &at[2], &at[3], &at[4], &at[5], &at[6],
+            &places.record, &places.keys, &places.gradient, &places.storage, &places.sizes,
+            &places.offset, &places.kind, &places.data, &places.checked))
         return NULL;
     const DLPackExchangeAPI *tensors = PyCapsule_GetPointer(exchange, "dlpack_exchange_api");
     if (!tensors)
@@ -34,9 +35,7 @@ static PyObject *host_new(PyTypeObject *type, PyObject *given, PyObject *names)
     Py_INCREF(host->grad_enabled = enabled);
     Py_INCREF(host->scope = scope);
     memcpy(&host->value_of, &at[6], sizeof host->value_of);
-    host->record_at = record_at;
-    host->keys_at = keys_at;
-    host->gradient_at = gradient_at;
+    host->at = places;
     if (empty_here != Py_None)
         Py_INCREF(host->empty_here = empty_here);
     if (!named(&host->requires_grad, "requires_grad") || !named(&host->is_neg, "is_neg")

@@ -9,7 +9,7 @@
 static int address_of(Host *host, PyObject *tensor, int device, uint64_t *address)
 {
     DLTensor told;
-    if (host->tensors->dltensor_from_py_object_no_sync(tensor, &told)
+    if (!look(host, tensor, &told)
         || told.device.device_type != kDLCUDA || told.device.device_id != device)
         return 0;
     *address = (uint64_t)told.data + told.byte_offset;

@@ -17,7 +17,7 @@ static uint64_t mixed(uint64_t hash, uint64_t word)
 }
 
 /* 1 where the arguments may have a recipe, else 0, without an error. */
-int signature_of(const Host *host, PyObject *arguments, Signature *found)
+int signature_of(Host *host, PyObject *arguments, Signature *found)
 {
     Py_ssize_t count = PyTuple_Size(arguments);
     if (count > MAX_ARGUMENTS)
@@ -31,10 +31,8 @@ int signature_of(const Host *host, PyObject *arguments, Signature *found)
         found->is_tensor[k] = found->is_static[k] = 0;
         if (is_tensor(host, (PyObject *)type)) {
             DLTensor *tensor = &found->tensors[k];
-            if (host->tensors->dltensor_from_py_object_no_sync(value, tensor)) {
-                PyErr_Clear();
+            if (!look(host, value, tensor))
                 return 0;
-            }
             int rank = tensor->ndim;
             if (rank > MAX_RANK || used + 3 + 2 * rank > MAX_WORDS || (rank && !tensor->strides))
                 return 0;
@@ -47,7 +45,7 @@ int signature_of(const Host *host, PyObject *arguments, Signature *found)
             words[used++] = (int64_t)tensor->device.device_type << 32
                 | (uint32_t)tensor->device.device_id;
             words[used++]
-                = host->record_at ? (int64_t)word_of(host, value, host->keys_at) : 0;
+                = host->at.record ? (int64_t)word_of(host, value, host->at.keys) : 0;
             memset(found->is_extent + used - 3, 0, 3);
             memset(found->is_extent + used, 1, 2 * rank);
             memcpy(words + used, tensor->shape, rank * sizeof(int64_t));

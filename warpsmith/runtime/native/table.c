@@ -249,7 +249,7 @@ static int is_negated(const Host *host, PyObject *tensor)
 
 /* The signature of arguments that a table may hold, 1; or 0. Where tensors' dispatch keys are words
  * of it, calls that have it bring none that is negated. */
-static int signature_to_keep(const Host *host, PyObject *arguments, Signature *found)
+static int signature_to_keep(Host *host, PyObject *arguments, Signature *found)
 {
     if (!signature_of(host, arguments, found))
         return 0;
@@ -410,7 +410,7 @@ static PyObject *keep(Table *table, PyObject *given)
  * negated on reading. `recording` is whether gradients are recorded, -1 where nobody asked yet. */
 static int is_special(const Host *host, PyObject *tensor, int *recording)
 {
-    if (*recording && (!host->record_at || word_of(host, tensor, host->gradient_at))) {
+    if (*recording && (!host->at.record || word_of(host, tensor, host->at.gradient))) {
         if (*recording < 0) {
             PyObject *enabled = PyObject_CallNoArgs(host->grad_enabled);
             Py_XDECREF(enabled);
@@ -425,7 +425,7 @@ static int is_special(const Host *host, PyObject *tensor, int *recording)
                 return 1;
         }
     }
-    return !host->record_at && is_negated(host, tensor);
+    return !host->at.record && is_negated(host, tensor);
 }
 
 /* Whether a scope of knobs is around the call, which plans may depend on. */
