@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.support.gradients import assert_right, drawn, with_gradients
-from warpsmith.nn import functional, operators
+from warpsmith.nn import calls, functional, operators
 
 torch_functional = torch.nn.functional
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
@@ -15,6 +15,12 @@ EPS = 1e-5
 
 
 pytestmark = pytest.mark.usefixtures("on_numpy")
+
+
+@pytest.fixture(params=[calls.FEW, 0], ids=["computed again", "kept"], autouse=True)
+def statistics(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what gradients have mean and deviation."""
+    monkeypatch.setattr(calls, "FEW", request.param)
 
 
 def layer(row: tuple[int, ...], module: Any = functional) -> Callable[..., Any]:

@@ -117,8 +117,9 @@ def test_gradients_are_operators_that_keep_the_rules() -> None:
     mean, scale = torch.zeros(4, 1), torch.ones(4, 1)
     kinds = torch.float32, None, torch.float32, torch.bfloat16
     for given in (
-        (dy, None, x, mean, scale, weight, None, 1, 0.0),
-        (dy, x, x, None, scale, None, SEED, 1, 0.5),
+        (dy, None, x, mean, scale, weight, None, 1, 0.0, None, True),
+        (dy, x, x, None, scale, None, SEED, 1, 0.5, None, False),
+        (dy, None, x, None, None, weight, None, 1, 0.0, 1e-5, True),
     ):
         outcome = torch.library.opcheck(operators.norm_gradient, (*given, *kinds))
         assert set(outcome.values()) == {"SUCCESS"}

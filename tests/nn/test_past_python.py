@@ -9,7 +9,7 @@ import torch
 from tests.support import binaries
 from tests.support.stand_in import StandIn
 from warpsmith import knobs
-from warpsmith.nn import eager, functional
+from warpsmith.nn import calls, eager, functional
 from warpsmith.runtime import launcher
 
 NODE = eager.Norm._backward_cls
@@ -65,8 +65,13 @@ def results(given: dict[str, torch.Tensor], columns: int) -> tuple[torch.Tensor,
         ("x residual", "x"),
     ],
 )
-def test_those_that_are_wanted(node: list[str], names: str, wanted: str) -> None:
-    columns = 32 + len(names + wanted)
+@pytest.mark.parametrize("few", [0, calls.FEW], ids=["kept", "computed again"])
+def test_those_that_are_wanted(
+    node: list[str], monkeypatch: pytest.MonkeyPatch, names: str, wanted: str, few: int
+) -> None:
+    """With mean and deviation kept for the gradient, and computed again by it."""
+    monkeypatch.setattr(calls, "FEW", few)
+    columns = 32 + len(names + wanted) + 64 * bool(few)
     given = {name: tensors(columns)[name] for name in names.split()}
     asked = [given[name] for name in wanted.split()]
 
@@ -127,20 +132,26 @@ def test_errors_of_autograd_are_seen(node: list[str]) -> None:
         y.backward(torch.ones(4, 48))
 
 
-def test_what_is_saved_is_unpacked_once(node: list[str]) -> None:
-    x, weight = warmed(56)
+@pytest.mark.parametrize(("few", "columns"), [(0, 57), (4 * 56, 56)])
+def test_what_is_saved_is_unpacked_once(
+    node: list[str], monkeypatch: pytest.MonkeyPatch, few: int, columns: int
+) -> None:
+    """The deviation of each row, too, where there are more elements than a few."""
+    monkeypatch.setattr(calls, "FEW", few)
+    x, weight = warmed(columns)
     seen: list[Any] = []
 
     def unpack(tensor: torch.Tensor) -> torch.Tensor:
         seen.append(tensor.shape)
         return tensor
 
-    for dy in (torch.ones(4, 56), torch.ones(1).expand(4, 56)):  # rows of the other are a copy
+    rows = [(4, 1)] if few == 0 else []
+    for dy in (torch.ones(4, columns), torch.ones(1).expand(4, columns)):  # the other is copied
         node.clear()
         with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
-            y = functional.rms_norm(x, (56,), weight)
+            y = functional.rms_norm(x, (columns,), weight)
         y.backward(dy)
-        assert sorted(seen) == [(4, 1), (4, 56), (56,)]
+        assert sorted(seen) == [*rows, (4, columns), (columns,)]
         seen.clear()
     assert node == ["backward"]
 

@@ -92,3 +92,6 @@ def test_what_is_verified_is_clean() -> None:
     found = warpsmith.verify(programs.norm, [x, x, weight, weight, None, form], schedules=3)
     assert found.verdict == "clean"
     assert calls.NAMES[x.dtype] == form.out
+    wanted = GradientForm("float", ("bfloat16",), "bfloat16", "", eps=1e-5, centered=True)
+    given = [x, None, x, None, None, weight, None, wanted]
+    assert warpsmith.verify(programs.norm_gradient, given, schedules=3).verdict == "clean"

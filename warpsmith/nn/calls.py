@@ -23,6 +23,11 @@ NAMES = {
 }
 """The types that are normalized."""
 
+FEW = 1 << 16
+"""Elements of which eager norms keep no mean and deviation, and gradients compute them again: to
+make, keep and free these takes the host longer than a GPU needs for all.
+"""
+
 NORM, NORM_GRADIENT = Viewed(programs.norm), Viewed(programs.norm_gradient)
 SOFTMAX, SOFTMAX_GRADIENT = Viewed(programs.softmax), Viewed(programs.softmax_gradient)
 
@@ -107,21 +112,25 @@ def _norm_form(
 
 @lru_cache(maxsize=256)
 def _gradient_form(
-    of_scale: torch.dtype,
+    wide: str,
     sources: tuple[torch.dtype, ...],
     of_weight: torch.dtype | None,
     of_bias: torch.dtype | None,
     apart: bool,
     dropped: float,
+    eps: float,
+    centered: bool,
 ) -> GradientForm:
     """What `norm_gradient` asks its program for."""
     return GradientForm(
-        "double" if of_scale is torch.float64 else "float",
+        wide,
         tuple([NAMES[kind] for kind in sources[apart:]]),
         "" if of_weight is None else NAMES[of_weight],
         "" if of_bias is None else NAMES[of_bias],
         NAMES[sources[0]] if apart else "",
         dropped if apart else 0.0,
+        eps,
+        centered,
     )
 
 
@@ -170,7 +179,8 @@ def norm(
     )
     shapes = (shape,) * (1 if residual is None else 2) + ((count, 1),) * ((1 + centered) * saved)
     given, at = (x, residual, weight, bias, seed), how[0]
-    note = norm_note(given, at, dims, dropped, centered)
+    again = None if saved else eps
+    note = norm_note(given, at, dims, dropped, again, centered)
     return NORM((*[given[place] for place in at], how), views, shapes, note, at)
 
 
@@ -179,13 +189,17 @@ def norm_note(
     at: tuple[int, ...],
     dims: int,
     dropped: float,
+    again: float | None,
     centered: bool,
 ) -> tuple[Any, ...]:
-    """What a node of autograd keeps of a norm whose statistics are saved.
+    """What a node of autograd keeps of a norm.
 
     Args:
         given: the norm's five tensors.
         at: places of those among them that the node has as arguments.
+        again: the norm's `eps` where its gradient computes statistics again, None where it saved
+            them.
+        centered: whether the mean is one of them.
 
     Returns what the gradient is told of these; places of what it reads, the source, mean, scale,
     weight and seed, in the arguments, one more argument and the results, -1 for none; how many of
@@ -193,11 +207,13 @@ def norm_note(
     """
     kinds = [None if each is None else each.dtype for each in given[:4]]
     count = 1 if given[1] is None else 2
-    mean = len(at) + 1 + count
-    source = 0 if count == 1 else mean - 1
+    behind = len(at) + 1 + count
+    source = 0 if count == 1 else behind - 1
     weight, seed = (at.index(place) if place in at else -1 for place in (2, 4))
-    saved = source, mean if centered else -1, mean + centered, weight, seed
-    return (at, dims, dropped, *kinds, given[4] is not None), saved, count, {}
+    mean, scale = behind if centered else -1, behind + centered
+    statistics = (mean, scale) if again is None else (-1, -1)
+    told = at, dims, dropped, again, centered, *kinds, given[4] is not None
+    return told, (source, *statistics, weight, seed), count, {}
 
 
 def norm_gradient(
@@ -205,11 +221,13 @@ def norm_gradient(
     dtotal: torch.Tensor | None,
     source: torch.Tensor,
     mean: torch.Tensor | None,
-    scale: torch.Tensor,
+    scale: torch.Tensor | None,
     weight: torch.Tensor | None,
     seed: torch.Tensor | None,
     dims: int,
     dropped: float,
+    again: float | None,
+    centered: bool,
     of_x: torch.dtype | None,
     of_residual: torch.dtype | None,
     of_weight: torch.dtype | None,
@@ -218,9 +236,10 @@ def norm_gradient(
     """Gradients of x, the residual, the weight and the bias: those that have a type here.
 
     Where x and residual have one type, and nothing was dropped (no seed), their gradient is one
-    tensor, which is returned once.
+    tensor, which is returned once. Without mean and scale these are computed `again`: of this
+    `eps`, and as the norm was `centered`.
     """
-    told = dims, dropped, of_x, of_residual, of_weight, of_bias
+    told = dims, dropped, again, centered, of_x, of_residual, of_weight, of_bias
     given = dy, dtotal, source, mean, scale, weight, seed, told
     done: Any = NORM_GRADIENT.shortcut.launch(given)
     if done is not NotImplemented:
@@ -231,6 +250,8 @@ def norm_gradient(
     shape = source.shape
     row = shape[-dims:]
     columns = math.prod(row)
+    wide = wide_name(source.dtype, dy.dtype)
+    how = (0.0, False) if again is None else (again, centered)
     if source.numel() == 0:
         own = [source.new_empty(shape, dtype=kind) for kind in sources]
         return [*own, *(source.new_zeros(row, dtype=kind) for kind in sums)]
@@ -242,7 +263,7 @@ def norm_gradient(
         scale,
         None if weight is None else row_of(weight, columns),
         seed if apart else None,
-        _gradient_form(scale.dtype, sources, of_weight, of_bias, apart, dropped),
+        _gradient_form(wide, sources, of_weight, of_bias, apart, dropped, *how),
     )
     return list(NORM_GRADIENT(given, views, (shape,) * len(sources) + (row,) * len(sums)))
 

@@ -37,7 +37,7 @@ def _norm(given: Given, how: How) -> tuple[Any, ...]:
     x, residual, weight, bias, seed = given
     assert x is not None
     dims = row_dimensions(who, x, shape, residual, weight, bias)
-    told = dims, eps, centered, out, dropped, saved
+    told = dims, eps, centered, out, dropped, saved and x.numel() > calls.FEW
     return calls.norm(x, residual, weight, bias, seed, *told, how)
 
 
@@ -52,14 +52,15 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
         `How`.
         """
         how: How = arguments[-1]
-        at, _, shape, _, centered, _, dropped, _ = how
+        at, _, shape, eps, centered, _, dropped, _ = how
         # A tensor from a transform that is over has no memory.
         inputs = _spread(unwrap_dead_wrappers(arguments[:-1]), how)
         x, residual, *_ = inputs
         results = _norm(inputs, how)
-        mean, scale = results[-2] if centered else None, results[-1]
-        source = x if residual is None else results[1]
-        save_norm(ctx, inputs, at, len(shape), dropped, source, mean, scale)
+        source, kept = (x, results[1:]) if residual is None else (results[1], results[2:])
+        mean, scale = (None, *kept)[-2:] if kept else (None, None)
+        told = dropped, None if kept else eps, centered
+        save_norm(ctx, inputs, at, len(shape), *told, source, mean, scale)
         return results[0] if residual is None else results[:2]
 
     @staticmethod

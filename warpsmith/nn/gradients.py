@@ -27,9 +27,11 @@ def save_norm(
     at: tuple[int, ...],
     dims: int,
     dropped: float,
+    again: float | None,
+    centered: bool,
     source: Tensor,
     mean: Tensor | None,
-    scale: Tensor,
+    scale: Tensor | None,
     *constants: Tensor,
 ) -> None:
     """Keep what the gradient reads, and say which results have none.
@@ -37,10 +39,11 @@ def save_norm(
     Args:
         inputs: the five tensors of `calls.norm`.
         at: places of those among them that autograd has as arguments.
+        again, centered: as in `calls.norm_note`.
         source: what was normalized: a result, where there is a residual.
         constants: further results, which are no function of the inputs for autograd.
     """
-    ctx.told = knobs.scoped(), calls.norm_note(inputs, at, dims, dropped, mean is not None)
+    ctx.told = knobs.scoped(), calls.norm_note(inputs, at, dims, dropped, again, centered)
     ctx.save_for_backward(source, mean, scale, inputs[2], inputs[4])
     ctx.set_materialize_grads(False)
     if inputs[1] is not None and not any(ctx.needs_input_grad[:2]):
@@ -56,7 +59,7 @@ def asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[
     Args:
         needed: of each argument, tensors and others, whether its gradient is.
     """
-    at, dims, dropped, *kinds, drops = told
+    at, dims, dropped, again, centered, *kinds, drops = told
     types: list[torch.dtype | None] = [None] * 4
     for place, need in zip(at, needed, strict=False):
         if need and place < 4:
@@ -67,7 +70,9 @@ def asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[
         results.append(-1 if kind is None else 0 if number == 1 and shared else used)
         used += results[-1] == used
     places = [results[place] if place < 4 else -1 for place in at] + [-1] * (len(needed) - len(at))
-    return (dims, dropped, *types), tuple(used if place < 0 else place for place in places)
+    return (dims, dropped, again, centered, *types), tuple(
+        used if place < 0 else place for place in places
+    )
 
 
 def norm_gradients(
@@ -90,7 +95,7 @@ def norm_gradients(
         if dtotal is None:
             return (None,) * len(places)
         if saved[-1] is None:
-            own = [None if kind is None else dtotal.to(kind) for kind in told[2:4]]
+            own = [None if kind is None else dtotal.to(kind) for kind in told[4:6]]
             return *own, *(None,) * (len(places) - 2)
         dy = torch.zeros_like(dtotal)
     found = (*scoped(scope, run, dy, dtotal, *saved, *told), None)

@@ -60,7 +60,8 @@ def _save_norm(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> No
     source = inputs[0] if residual is None else total
     own = mean if centered else None
     constants = (mean, scale) if residual is not None else (mean, scale, total)
-    gradients.save_norm(ctx, inputs[:5], _ALL, dims, dropped, source, own, scale, *constants)
+    told = dims, dropped, None, centered
+    gradients.save_norm(ctx, inputs[:5], _ALL, *told, source, own, scale, *constants)
 
 
 def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:
@@ -71,7 +72,7 @@ def _norm_backward(ctx: Any, dy: Any, dtotal: Any, *_: Any) -> tuple[Any, ...]:
 def _norm_gradient_shapes(
     dy: Tensor, dtotal: Tensor | None, source: Tensor, *others: Any
 ) -> list[Tensor]:
-    seed, dims, _, of_x, of_residual, of_weight, of_bias = others[3:]
+    seed, dims, _, _, _, of_x, of_residual, of_weight, of_bias = others[3:]
     kinds = calls.full_results(of_x, of_residual, seed is not None)
     full = [source.new_empty(source.shape, dtype=k) for k in kinds]
     row = source.shape[-dims:]

@@ -45,6 +45,7 @@ class GradientForm(NamedTuple):
         weight, bias: types of their gradients; empty where none is wanted.
         x: type of the gradient of an x that was dropped from; then `sources` is the residual's.
         dropped: share of x that was dropped.
+        eps, centered: of the norm, where mean and reciprocal deviation are to be computed again.
     """
 
     wide: str
@@ -53,6 +54,8 @@ class GradientForm(NamedTuple):
     bias: str
     x: str = ""
     dropped: float = 0.0
+    eps: float = 0.0
+    centered: bool = False
 
 
 class SoftmaxForm(NamedTuple):
@@ -88,14 +91,7 @@ def norm(x: Any, residual: Any, weight: Any, bias: Any, seed: Any, form: NormFor
     if form.total:
         total = (source + residual.to(wide)).to(DataType(form.total))
         source = total.to(wide)
-    mean = None
-    if form.centered:
-        variance, mean = ops.var_mean(source, [1], 0, True)
-        centered = source - mean
-    else:
-        variance = ops.mean(source * source, [1], keepdim=True)
-        centered = source
-    scale = ops.rsqrt(ops.add(variance, form.eps))
+    mean, centered, scale = _statistics(source, form.centered, form.eps)
     y = centered * scale
     if weight is not None:
         y = y * weight.to(wide)
@@ -104,6 +100,17 @@ def norm(x: Any, residual: Any, weight: Any, bias: Any, seed: Any, form: NormFor
     saved = (mean, scale) if form.saved else ()
     results = (y.to(DataType(form.out)), total, *saved)
     return tuple(result for result in results if result is not None)
+
+
+def _statistics(source: Any, centered: bool, eps: float) -> tuple[Any, Any, Any]:
+    """Of rows: the mean, or None where none is subtracted, what is left, reciprocal deviation."""
+    mean, rest = None, source
+    if centered:
+        variance, mean = ops.var_mean(source, [1], 0, True)
+        rest = source - mean
+    else:
+        variance = ops.mean(source * source, [1], keepdim=True)
+    return mean, rest, ops.rsqrt(ops.add(variance, eps))
 
 
 @fuse
@@ -123,14 +130,17 @@ def norm_gradient(
         dy: gradient of the normalized rows.
         dtotal: gradient of `source` from elsewhere, or None.
         source: what was normalized.
-        mean: of each row, or None where none was subtracted.
-        scale: reciprocal deviation of each row.
+        mean: of each row, or None where none was subtracted, or none was kept.
+        scale: reciprocal deviation of each row, or None where none was kept.
         weight: or None.
         seed: of what was dropped, or None.
     """
     wide = DataType(form.wide)
     given = dy.to(wide)
-    centered = source.to(wide) if mean is None else source.to(wide) - mean
+    if scale is None:
+        mean, centered, scale = _statistics(source.to(wide), form.centered, form.eps)
+    else:
+        centered = source.to(wide) if mean is None else source.to(wide) - mean
     normal = centered * scale
     results: list[Any] = []
     if form.x or form.sources:
