@@ -9,7 +9,7 @@ import torch
 from tests.support import binaries
 from tests.support.stand_in import StandIn
 from warpsmith import knobs
-from warpsmith.nn import calls, eager, functional
+from warpsmith.nn import calls, eager, functional, programs
 from warpsmith.runtime import launcher
 
 NODE = eager.Norm._backward_cls
@@ -87,6 +87,41 @@ def test_those_that_are_wanted(
     node.clear()
     assert step() == expected
     assert not node
+
+
+@pytest.mark.parametrize("few", [0, calls.FEW], ids=["kept", "computed again"])
+@pytest.mark.parametrize("names", ["x", "x weight bias", "x residual", "x residual weight bias"])
+def test_launches_are_those_of_python(
+    gpu: StandIn, node: list[str], monkeypatch: pytest.MonkeyPatch, names: str, few: int
+) -> None:
+    """Each kernel reads and writes what it does where Python finds its arguments."""
+    monkeypatch.setattr(calls, "FEW", few)
+    columns = 128 + len(names) + 64 * bool(few)
+    given = {name: tensors(columns)[name] for name in names.split()}
+    incoming = [torch.ones(5, columns, dtype=kind) for kind in (torch.bfloat16, torch.float32)]
+    incoming = incoming[: 1 + ("residual" in given)]
+
+    def launched() -> Any:
+        made = results(given, columns)
+        torch.autograd.grad(made, list(given.values()), incoming)
+        return gpu.taken([*given.values(), *incoming])
+
+    for _ in range(2):
+        launched()
+    for program in (programs.norm, programs.norm_gradient):
+        for trace, _ in program._traces.entries.values():
+            if trace.executable.last_plan is not None:
+                gpu.knows(trace.executable.last_plan)
+    node.clear()
+    past = launched()
+    assert not node
+    for way in (calls.NORM, calls.NORM_GRADIENT):
+        monkeypatch.setattr(way.shortcut, "launch", lambda given: NotImplemented)
+    assert past == launched()
+    assert node == ["forward", "backward"]
+    read = str(past)
+    assert "nowhere" not in read
+    assert all(f"input {k}'" in read for k in range(len(given) + len(incoming)))
 
 
 def test_a_result_without_a_gradient(node: list[str]) -> None:

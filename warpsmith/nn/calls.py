@@ -201,19 +201,19 @@ def norm_note(
             them.
         centered: whether the mean is one of them.
 
-    Returns what the gradient is told of these; places of what it reads, the source, mean, scale,
-    weight and seed, in the arguments, one more argument and the results, -1 for none; how many of
-    the results are the node's; and what is known of gradients, nothing.
+    Returns what the gradient is told, first which of source, mean, scale, weight and seed it reads;
+    places of these in the arguments, one more argument and the results; how many of the results
+    are the node's; and what is known of gradients, nothing.
     """
     kinds = [None if each is None else each.dtype for each in given[:4]]
     count = 1 if given[1] is None else 2
     behind = len(at) + 1 + count
-    source = 0 if count == 1 else behind - 1
-    weight, seed = (at.index(place) if place in at else -1 for place in (2, 4))
-    mean, scale = behind if centered else -1, behind + centered
-    statistics = (mean, scale) if again is None else (-1, -1)
-    told = at, dims, dropped, again, centered, *kinds, given[4] is not None
-    return told, (source, *statistics, weight, seed), count, {}
+    places = {0: 0 if count == 1 else behind - 1}
+    if again is None:
+        places |= {1: behind, 2: behind + 1} if centered else {2: behind}
+    places |= {k: at.index(of) for k, of in ((3, 2), (4, 4)) if given[of] is not None}
+    told = tuple(places), at, dims, dropped, again, centered, *kinds, given[4] is not None
+    return told, tuple(places.values()), count, {}
 
 
 def norm_gradient(
@@ -239,8 +239,11 @@ def norm_gradient(
     tensor, which is returned once. Without mean and scale these are computed `again`: of this
     `eps`, and as the norm was `centered`.
     """
-    told = dims, dropped, again, centered, of_x, of_residual, of_weight, of_bias
-    given = dy, dtotal, source, mean, scale, weight, seed, told
+    tensors = dy, dtotal, source, mean, scale, weight, seed
+    at = tuple([place for place, each in enumerate(tensors) if each is not None])
+    read = tuple([place - 2 for place in at if place > 1])
+    told = read, dims, dropped, again, centered, of_x, of_residual, of_weight, of_bias
+    given = *[tensors[place] for place in at], told
     done: Any = NORM_GRADIENT.shortcut.launch(given)
     if done is not NotImplemented:
         return list(done)
@@ -265,7 +268,8 @@ def norm_gradient(
         seed if apart else None,
         _gradient_form(wide, sources, of_weight, of_bias, apart, dropped, *how),
     )
-    return list(NORM_GRADIENT(given, views, (shape,) * len(sources) + (row,) * len(sums)))
+    shapes = (shape,) * len(sources) + (row,) * len(sums)
+    return list(NORM_GRADIENT(given, views, shapes, (), at))
 
 
 def softmax(x: torch.Tensor, form: SoftmaxCall) -> Any:

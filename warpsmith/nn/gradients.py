@@ -44,7 +44,8 @@ def save_norm(
         constants: further results, which are no function of the inputs for autograd.
     """
     ctx.told = knobs.scoped(), calls.norm_note(inputs, at, dims, dropped, again, centered)
-    ctx.save_for_backward(source, mean, scale, inputs[2], inputs[4])
+    read = source, mean, scale, inputs[2], inputs[4]
+    ctx.save_for_backward(*[each for each in read if each is not None])
     ctx.set_materialize_grads(False)
     if inputs[1] is not None and not any(ctx.needs_input_grad[:2]):
         constants += (source,)
@@ -59,7 +60,7 @@ def asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[
     Args:
         needed: of each argument, tensors and others, whether its gradient is.
     """
-    at, dims, dropped, again, centered, *kinds, drops = told
+    read, at, dims, dropped, again, centered, *kinds, drops = told
     types: list[torch.dtype | None] = [None] * 4
     for place, need in zip(at, needed, strict=False):
         if need and place < 4:
@@ -70,7 +71,7 @@ def asked(needed: tuple[bool, ...], told: tuple[Any, ...]) -> tuple[Told, tuple[
         results.append(-1 if kind is None else 0 if number == 1 and shared else used)
         used += results[-1] == used
     places = [results[place] if place < 4 else -1 for place in at] + [-1] * (len(needed) - len(at))
-    return (dims, dropped, again, centered, *types), tuple(
+    return (read, dims, dropped, again, centered, *types), tuple(
         used if place < 0 else place for place in places
     )
 
@@ -90,15 +91,16 @@ def norm_gradients(
         run: `calls.norm_gradient`, or its operator.
     """
     scope, note = ctx.told
-    told, places = asked(ctx.needs_input_grad, note[0])
+    (read, *told), places = asked(ctx.needs_input_grad, note[0])
+    five = [saved[read.index(k)] if k in read else None for k in range(5)]
     if dy is None:
         if dtotal is None:
             return (None,) * len(places)
-        if saved[-1] is None:
+        if five[-1] is None:
             own = [None if kind is None else dtotal.to(kind) for kind in told[4:6]]
             return *own, *(None,) * (len(places) - 2)
         dy = torch.zeros_like(dtotal)
-    found = (*scoped(scope, run, dy, dtotal, *saved, *told), None)
+    found = (*scoped(scope, run, dy, dtotal, *five, *told), None)
     return tuple([found[place] for place in places])
 
 

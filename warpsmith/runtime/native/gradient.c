@@ -11,7 +11,7 @@
  * asked). `asked(needs, told)` gives what launches are told behind their tensors, and for each
  * argument of the forward call the place of its gradient among the results, the one behind the last
  * for none; `ways`, a dictionary, keeps that by what is needed. The launches read two gradients of
- * results, the second or None, and what was saved. Or it is (shortcut, slow, read, places): the
+ * results, or the first alone, and what was saved. Or it is (shortcut, slow, read, places): the
  * launches read one gradient, those of what was saved, and what the node was told. */
 #include "launcher.h"
 
@@ -143,16 +143,17 @@ static PyObject *asked_of(PyObject *note, PyObject *needs, PyObject *function)
     return found;
 }
 
-/* Arguments of launches: so many gradients of results, None for those that are not there, what was
- * saved, and one more. */
-static PyObject *arguments_of(PyObject *given, int count, PyObject *saved, PyObject *last)
+/* Arguments of launches: the gradients of the first result and, where there is one and it is read,
+ * the second, what was saved, and one more. */
+static PyObject *arguments_of(PyObject *given, int most, PyObject *saved, PyObject *last)
 {
+    int count = most > 1 && PyTuple_Size(given) > 1 && PyTuple_GetItem(given, 1) != Py_None ? 2 : 1;
     Py_ssize_t all = count + PyTuple_Size(saved) + 1;
     PyObject *made = PyTuple_New(all);
     for (Py_ssize_t k = 0; made && k < all; k++) {
-        PyObject *each = k >= count ? (k < all - 1 ? PyTuple_GetItem(saved, k - count) : last)
-            : k < PyTuple_Size(given) ? PyTuple_GetItem(given, k)
-                                      : Py_None;
+        PyObject *each = k < count ? PyTuple_GetItem(given, k)
+            : k < all - 1          ? PyTuple_GetItem(saved, k - count)
+                                   : last;
         Py_INCREF(each);
         PyTuple_SetItem(made, k, each);
     }
