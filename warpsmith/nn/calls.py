@@ -146,12 +146,13 @@ def norm(
     out: torch.dtype,
     dropped: float,
     saved: bool,
+    at: tuple[int, ...],
     how: tuple[Any, ...],
 ) -> tuple[Any, ...]:
     """The norm over the last `dims` dimensions.
 
-    Calls of `NORM.shortcut` with those of the five tensors that stand at the places which `how`
-    begins with, and with `how`, which is to say all else, do the same from then on.
+    Calls of `NORM.shortcut` with those of the five tensors that stand `at` these places, and with
+    `how`, which is to say all else, do the same from then on.
 
     With a `seed`, a tensor of one integer, the share `dropped` of x is dropped first.
 
@@ -178,7 +179,7 @@ def norm(
         _norm_form(x.dtype, of_residual, eps, centered, out, dropped, saved),
     )
     shapes = (shape,) * (1 if residual is None else 2) + ((count, 1),) * ((1 + centered) * saved)
-    given, at = (x, residual, weight, bias, seed), how[0]
+    given = x, residual, weight, bias, seed
     again = None if saved else eps
     note = norm_note(given, at, dims, dropped, again, centered)
     return NORM((*[given[place] for place in at], how), views, shapes, note, at)

@@ -13,32 +13,39 @@ from warpsmith.nn import calls, operators
 from warpsmith.nn.gradients import asked, norm_gradients, past_python, recorder, save_norm
 from warpsmith.nn.refusals import row_dimensions
 
-How = tuple[tuple[int, ...], str, Sequence[int], float, bool, torch.dtype, float, bool]
-"""Places of tensors that are there among the five of `calls.norm`, who asks, and what is no tensor,
-with the shape for `dims`: in one, as each argument costs the host, None no less.
+How = tuple[str, Sequence[int], float, bool, torch.dtype, float, bool]
+"""Who asks, and what is no tensor, with the shape for `dims`: in one, as each argument costs the
+host, None no less.
+"""
+
+_AT = {2: (0, 2), 3: (0, 2, 3), 5: (0, 1, 2, 3, 4)}
+"""Which of the five tensors of `calls.norm` so many are: without a residual and a seed, or a bias.
 """
 
 Given = tuple[Tensor | None, ...]
 
 
-def norm(given: Given, how: How) -> tuple[Any, ...]:
-    """`calls.norm` of arguments that are checked, unless some like these were."""
-    done: Any = calls.NORM.shortcut.launch((*given, how))
-    return _norm(_spread(given, how), how) if done is NotImplemented else done
+def norm(*arguments: Any) -> tuple[Any, ...]:
+    """`calls.norm` of two, three or five tensors and `How`, which are checked, unless some like
+    these were.
+    """
+    done: Any = calls.NORM.shortcut.launch(arguments)
+    return _norm(arguments[:-1], arguments[-1]) if done is NotImplemented else done
 
 
-def _spread(given: Given, how: How) -> Given:
-    """The five tensors, of those that stand at some of their places."""
-    return tuple([given[how[0].index(k)] if k in how[0] else None for k in range(5)])
+def _spread(given: Given) -> Given:
+    """The five tensors."""
+    at = _AT[len(given)]
+    return tuple([given[at.index(k)] if k in at else None for k in range(5)])
 
 
 def _norm(given: Given, how: How) -> tuple[Any, ...]:
-    _, who, shape, eps, centered, out, dropped, saved = how
-    x, residual, weight, bias, seed = given
+    who, shape, eps, centered, out, dropped, saved = how
+    x, residual, weight, bias, seed = _spread(given)
     assert x is not None
     dims = row_dimensions(who, x, shape, residual, weight, bias)
     told = dims, eps, centered, out, dropped, saved and x.numel() > calls.FEW
-    return calls.norm(x, residual, weight, bias, seed, *told, how)
+    return calls.norm(x, residual, weight, bias, seed, *told, _AT[len(given)], how)
 
 
 class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analysed
@@ -52,11 +59,11 @@ class Norm(torch.autograd.Function):  # type: ignore[misc]  # torch is not analy
         `How`.
         """
         how: How = arguments[-1]
-        at, _, shape, eps, centered, _, dropped, _ = how
+        _, shape, eps, centered, _, dropped, _ = how
         # A tensor from a transform that is over has no memory.
-        inputs = _spread(unwrap_dead_wrappers(arguments[:-1]), how)
+        given = unwrap_dead_wrappers(arguments[:-1])
+        results, inputs, at = _norm(given, how), _spread(given), _AT[len(given)]
         x, residual, *_ = inputs
-        results = _norm(inputs, how)
         source, kept = (x, results[1:]) if residual is None else (results[1], results[2:])
         mean, scale = (None, *kept)[-2:] if kept else (None, None)
         told = dropped, None if kept else eps, centered

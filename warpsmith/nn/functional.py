@@ -174,24 +174,19 @@ def _norm(
         dims = row_dimensions(who, x, shape, residual, weight, bias)
         found = operators.norm(x, residual, weight, bias, seed, dims, eps, centered, out, dropped)
         return found[0], found[1]
-    given: tuple[Tensor | None, ...]
-    at: tuple[int, ...]
-    if residual is not None:
-        given, at = (x, residual, weight, bias, seed), (0, 1, 2, 3, 4)
-    elif bias is not None:
-        given, at = (x, weight, bias), (0, 2, 3)
-    else:
-        given, at = (x, weight), (0, 2)
-    if torch.is_grad_enabled() and (
+    recorded = torch.is_grad_enabled() and (
         x.requires_grad
         or (weight is not None and weight.requires_grad)
         or (bias is not None and bias.requires_grad)
         or (residual is not None and residual.requires_grad)
-    ):
-        results = eager.recorded(*given, (at, who, shape, eps, centered, out, dropped, True))
-        return (results, None) if residual is None else results
-    direct = eager.norm(given, (at, who, shape, eps, centered, out, dropped, False))
-    return direct[0], None if residual is None else direct[1]
+    )
+    run = eager.recorded if recorded else eager.norm
+    how = who, shape, eps, centered, out, dropped, recorded
+    if residual is not None:
+        both: tuple[Any, Any] = run(x, residual, weight, bias, seed, how)
+        return both
+    found = run(x, weight, how) if bias is None else run(x, weight, bias, how)
+    return (found if recorded else found[0]), None
 
 
 def _spread_norm(

@@ -32,7 +32,7 @@ def _norm(
     dropped: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     told = dims, eps, centered, out, dropped
-    y, *rest = calls.norm(x, residual, weight, bias, seed, *told, True, (_ALL, *told))
+    y, *rest = calls.norm(x, residual, weight, bias, seed, *told, True, _ALL, told)
     scale = rest.pop()
     mean = rest.pop() if centered else x.new_empty(0)
     return y, x.new_empty(0) if residual is None else rest.pop(), mean, scale
