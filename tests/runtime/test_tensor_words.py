@@ -10,7 +10,7 @@ import pytest
 from tests.engine.test_launcher import fused, pair
 from tests.support.stand_in import StandIn, stand_in, taken_by_c, told
 from warpsmith import ops
-from warpsmith.runtime import launcher
+from warpsmith.runtime import launcher, tensor_words
 from warpsmith.runtime.tensor_words import UNKNOWN, Places, places_of_words
 
 torch = pytest.importorskip("torch")
@@ -163,6 +163,22 @@ def test_words_are_found_in_any_mode(mode: Any) -> None:
     with mode():
         found = places_of_words(torch)
     assert found == places_of_words(torch) != UNKNOWN
+
+
+def test_others_are_looked_at_where_words_are_alike_by_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    only = tensor_words._only
+    asked: list[set[int]] = []
+
+    def sometimes(places: set[int]) -> int:
+        asked.append(places)
+        return only({*places, 22} if len(asked) in (3, 8) else places)
+
+    wanted = places_of_words(torch)
+    monkeypatch.setattr(tensor_words, "_only", sometimes)
+    assert places_of_words(torch) == wanted != UNKNOWN
+    assert len(asked) > 8
 
 
 def test_words_are_found_inside_of_transforms() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 _WORDS: Final = 24
@@ -18,6 +19,9 @@ _WORDS: Final = 24
 
 _STORAGE_WORDS: Final = 8
 """The same of a storage's."""
+
+_TRIES: Final = 8
+"""So often other tensors are looked at where a word that tells nothing is as one that does."""
 
 INLINE: Final = 5
 """A record holds the sizes and strides of a tensor of so many dimensions at most itself."""
@@ -55,19 +59,18 @@ UNKNOWN: Final = Places()
 
 
 def places_of_words(torch: Any) -> Places:
-    """The places, as far as one is sure of them."""
+    """The places, as far as one is sure of them: what a record has by chance, another has not."""
     failures = AttributeError, TypeError, RuntimeError, ValueError, IndexError
-    try:
-        without_modes = torch.utils._python_dispatch._disable_current_modes
-        with torch.inference_mode(False), without_modes(), torch.device("cpu"):
-            plain, recorded = _samples(torch)
-            found = _places(torch, plain, recorded)
-            try:
+    found, kept = UNKNOWN, []
+    for _ in range(_TRIES):
+        with suppress(*failures):
+            without_modes = torch.utils._python_dispatch._disable_current_modes
+            with torch.inference_mode(False), without_modes(), torch.device("cpu"):
+                samples = _samples(torch)
+                kept.append(samples)  # so that the next ones lie elsewhere
+                found = _places(torch, *samples)
                 return _forms(torch, found)
-            except failures:
-                return found
-    except failures:
-        return UNKNOWN
+    return found
 
 
 def _samples(torch: Any) -> tuple[list[Any], list[Any]]:
