@@ -276,3 +276,11 @@ def test_explain_prices_no_kernel_that_would_wait_for_itself(
     call = called(layer, *empty((2048, 512), (512, 512)))
     told = [line for cut in cuts(call.segments, call.problem, 12) for line in cut.lines()]
     assert "  not one     order: kernel 1 needs kernel 0, and kernel 2 needs kernel 1" in told
+
+
+def test_a_kernel_that_none_could_be_joined_with_is_not_priced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(Prices, "us")
+    x = np.empty((64, 1024), np.float32)
+    assert len(kernels(called(lambda x: ops.exp(x) + x, x))) == 1

@@ -65,15 +65,20 @@ def joins(
     own = [share for p in segments if isinstance(share := p.segment.share, Part)]
     uses = Counter(name for planned in segments for name in planned.segment.inputs)
     search = _Search(problem, worth, uses, Labels(graph, own[0].formats if own else {}))
-    regions: list[list[_Kernel]] = [[]]
+    regions: list[list[tuple[Planned, Part | None]]] = [[]]
     for planned in segments:
         part = planned.segment.share if isinstance(planned.segment.share, Part) else None
         if part is not None and _has_product(part):
             regions.append([])
         if part is None or part.graph is not graph or not _may_join(planned, part, decided):
             part = None
-        regions[-1].append(_kernel(planned, part, problem, prices))
-    return frozenset(pair for kernels in regions for pair in search.pairs(kernels))
+        regions[-1].append((planned, part))
+    found: set[tuple[int, int]] = set()
+    for region in regions:
+        if sum(part is not None for _, part in region) > 1:
+            kernels = [_kernel(planned, part, problem, prices) for planned, part in region]
+            found.update(search.pairs(kernels))
+    return frozenset(found)
 
 
 def _kernel(planned: Planned, part: Part | None, problem: Problem, prices: Prices) -> _Kernel:
