@@ -10,7 +10,6 @@ from warpsmith.schedulers.attention.heuristic import AttentionParams
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.layout import find_inner_run
-from warpsmith.schedulers.pointwise.applicability import cached_map
 from warpsmith.schedulers.problem import Problem
 
 
@@ -22,7 +21,7 @@ class Attention(Candidate):
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
-        shape.with_products(draft, cached_map(draft))
+        shape.with_products(draft)
         return add_caches(draft)
 
     def parameters(self, problem: Problem) -> AttentionParams:

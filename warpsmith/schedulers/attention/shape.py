@@ -62,7 +62,7 @@ class Shape:
         return integers.constant(axis.extent)
 
 
-def shape_of(program: Program, domains: DomainMap) -> Shape | None:
+def shape_of(program: Program) -> Shape | None:
     """The attention that a program is; None where it is none, or has other reductions."""
     reductions = [op for op in program.operations if isinstance(op, Reduction)]
     joined = [op for op in reductions if has_levels(op) and len(op.outputs) == 3]
@@ -76,6 +76,7 @@ def shape_of(program: Program, domains: DomainMap) -> Shape | None:
     scores = [op.output for op in others if op.output not in (top, total, sums)]
     if len(scores) != 1 or not {top, total, sums} <= {op.output for op in others}:
         return None
+    domains = cached_map(program)
     multiplied = [_operands(each, domains) for each in (scores[0], sums)]
     if multiplied[0] is None or multiplied[1] is None:
         return None
@@ -196,9 +197,9 @@ def _group(axis: IterDomain, domains: DomainMap) -> Group | None:
     return None if axis.is_broadcast else domains.group(axis)
 
 
-def with_products(fusion: Fusion, domains: DomainMap) -> None:
+def with_products(fusion: Fusion) -> None:
     """Have tensor cores sum products, of tiles that are filled up as they are loaded."""
-    shape = shape_of(fusion, domains)
+    shape = shape_of(fusion)
     assert shape is not None
     n = len(shape.axes["P"])
     apart = tuple(range(n))
@@ -243,7 +244,7 @@ def products_of(fusion: Fusion) -> Shape:
 
 def refusal(fusion: Program) -> str:
     """Why the scheduler cannot take the fusion; empty when it can."""
-    shape = shape_of(fusion, cached_map(fusion))
+    shape = shape_of(fusion)
     if shape is None:
         return "it is no attention by tiles of keys"
     rows, depth, columns, keys = (shape.extent(letter) for letter in "RDET")
