@@ -310,6 +310,10 @@ def test_a_directory_that_cannot_be_written_keeps_nothing(tmp_path: Path) -> Non
     assert EmittedCache(tmp_path / "file", 1 << 20).load("name") is None
 
 
+def test_a_chip_of_a_known_model_is_told_by_what_differs_of_these() -> None:
+    assert module._target(replace(H200, sm_count=131)).startswith("('h200',131,")
+
+
 def test_targets_that_differ_in_a_number_have_other_kernels() -> None:
     rates = replace(H200.rates, memory=H200.rates.memory / 2)
     others = replace(H200, sm_count=100), replace(H200, name="mine"), replace(H200, rates=rates)

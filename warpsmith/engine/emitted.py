@@ -13,7 +13,7 @@ import pickle
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from functools import lru_cache
 from importlib import import_module
@@ -145,8 +145,12 @@ def name_of(target: Target, *causes: object) -> str:
 
 @lru_cache(maxsize=16)
 def _target(target: Target) -> str:
-    """Those that warpsmith knows are told by its files."""
-    return target.name if target in KNOWN else text_of(target, {})
+    """Models that warpsmith knows are told by its files, their chips by what differs of these."""
+    own = target.sm_count, target.clusters
+    for model in KNOWN:
+        if target == replace(model, sm_count=own[0], clusters=own[1]):
+            return text_of((model.name, *own), {})
+    return text_of(target, {})
 
 
 def cause(segment: Segment) -> str:
