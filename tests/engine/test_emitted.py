@@ -5,6 +5,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Const, Symbol
 from warpsmith.runtime import cache
+from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.hopper import H200
 
 
@@ -79,6 +81,25 @@ def test_what_was_kept_is_neither_scheduled_nor_lowered_nor_proved(
     assert again == first
     assert [each.kernel.orders for each in again] == [each.kernel.orders for each in first]
     assert (len(lowered), len(proved)) == (2, 2)
+
+
+def test_a_kernel_is_kept_while_nvrtc_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = threading.Barrier(2, timeout=60)
+    store = EmittedCache.store
+
+    def stored(*entry: Any) -> None:
+        store(*entry)
+        kept.wait()
+
+    def compiled(source: Source) -> Binary:
+        kept.wait()
+        return UNCOMPILED
+
+    monkeypatch.setattr(EmittedCache, "store", stored)
+    monkeypatch.setattr(cache, "compile_source", compiled)
+    assert kernels(tmp_path, function=lambda x: x + x)
 
 
 def test_other_sizes_of_a_kernel_are_proved_and_then_known(

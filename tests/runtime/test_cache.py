@@ -74,6 +74,16 @@ def test_what_is_to_be_done_meanwhile_is_done_while_nvrtc_compiles(
     assert cache.get_or_compile(SOURCE, meanwhile=both.wait) == BINARY, "nothing is compiled"
 
 
+def test_nobody_waits_for_memory_that_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = threading.Barrier(2, timeout=60)
+    monkeypatch.setattr(cache_module, "compile_source", lambda source: BINARY)
+    monkeypatch.setattr(cache_module, "give_back", both.wait)
+    assert CubinCache(tmp_path).get_or_compile(SOURCE) == BINARY
+    both.wait()
+
+
 def test_what_fails_meanwhile_is_raised_and_nothing_is_kept(
     tmp_path: Path, compiles: list[Source]
 ) -> None:

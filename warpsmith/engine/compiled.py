@@ -22,7 +22,6 @@ from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.knobs import Knobs
 from warpsmith.lower.request import Request
 from warpsmith.runtime.cache import cubin_cache
-from warpsmith.runtime.heap import give_back
 from warpsmith.runtime.nvrtc import check_remarks
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.target import Target
@@ -187,6 +186,11 @@ def compile_fusion(
         alignment = tuple(sorted((tma_alignment or {}).items()))
         name = name_of(target, cause(), kind, notes, index_type, alignment, request)
         known = None if knobs.always_compile else entries.load(name)
+
+    def keep(emitted: Emitted) -> None:
+        if entries is not None:
+            entries.store(name, emitted)
+
     emitted = None if known is None else _proved(known, values, target)
     if emitted is None:
         from warpsmith.engine.emission import emit
@@ -204,20 +208,19 @@ def compile_fusion(
             values=values,
             lowered=Once() if lowered is None else lowered,
             quotients=quotients,
+            keep=keep,
         )
     else:
         entry, arch = emitted.kernel.name, target.family.arch
         binary = compile_(Source(text=emitted.cuda, entry=entry, arch=arch))
+        if emitted is not known:
+            keep(emitted)
     kernel = emitted.kernel
     check_remarks(binary.log, kernel.name)
     if binary.spill_bytes and any(isinstance(s, Branch) for s in kernel.body):
         from warpsmith.engine.budgets import warn_of_spills
 
         warn_of_spills(kernel, binary, compile_, target, elements)
-    if emitted is not known:
-        if entries is not None:
-            entries.store(name, emitted)
-        give_back()
     return CompiledKernel(
         kernel, emitted.cuda, binary, emitted.budgets, emitted.shortened, target=target
     )

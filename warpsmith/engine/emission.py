@@ -23,6 +23,7 @@ from warpsmith.kernel.quotients import divided
 from warpsmith.knobs import Knobs
 from warpsmith.lower.pipeline import lower
 from warpsmith.lower.request import Request
+from warpsmith.runtime.heap import give_back
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -60,9 +61,11 @@ def emit(
     values: Mapping[str, int] | None,
     lowered: Once[Lowered],
     quotients: bool,
+    keep: Callable[[Emitted], None],
 ) -> tuple[Emitted, Binary]:
     """A scheduled fusion lowered, printed and compiled; its arguments are as `compile_fusion` has
     them. Its protocol is checked for `values` of sizes while NVRTC compiles; None checks nothing.
+    Then it is kept, if NVRTC has not ended before with a refusal.
 
     Raises:
         ProtocolError: warps could hang or race.
@@ -101,11 +104,19 @@ def emit(
     kernel = emitted.kernel
     text = _overridden(kernel.name, emitted.cuda, knobs)
     _write_dumps(kernel.name, (*forms, *asked("cuda", text)), knobs.dump_dir)
-    binary = compile_(Source(text=text, entry=kernel.name, arch=target.family.arch))
-    emitted = replace(emitted, cuda=text)
-    if values is not None and shortened is not None:
-        emitted = replace(emitted, proved=sizes_of(values), shortened=shortened())
-    return emitted, binary
+
+    def proved() -> Emitted:
+        found = replace(emitted, cuda=text)
+        if values is not None and shortened is not None:
+            found = replace(found, proved=sizes_of(values), shortened=shortened())
+        keep(found)
+        give_back()
+        return found
+
+    once = Once[Emitted]()
+    source = Source(text=text, entry=kernel.name, arch=target.family.arch)
+    binary = compile_(source, meanwhile=partial(once, proved))
+    return once(proved), binary
 
 
 def _printed(kernel: Kernel, kind: str, compile_: Compile, target: Target) -> Emitted:

@@ -12,6 +12,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import lru_cache
 from pathlib import Path
 
@@ -125,11 +126,12 @@ class CubinCache:
         """
         if not always_compile and (found := self.load(source)) is not None:
             return found
-        compiling = compilers().submit(_compiled, source)
+        made = Future[Binary]()
+        compilers().submit(_compile, source, made)
         with given_up():
             if meanwhile is not None:
                 meanwhile()
-            binary = compiling.result()
+            binary = made.result()
         self.store(source, binary)
         return binary
 
@@ -151,11 +153,13 @@ def cubin_cache(directory: Path, limit_mib: int) -> CubinCache:
     return CubinCache(directory, limit_mib << 20)
 
 
-def _compiled(source: Source) -> Binary:
+def _compile(source: Source, made: Future[Binary]) -> None:
+    """Whoever waits for it goes on while memory is given back."""
     try:
-        return compile_source(source)
-    finally:
-        give_back()
+        made.set_result(compile_source(source))
+    except BaseException as failure:
+        made.set_exception(failure)
+    give_back()
 
 
 def key(source: Source, version: tuple[int, int]) -> str:
