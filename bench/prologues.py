@@ -49,6 +49,7 @@ KINDS = {
     "float8_e4m3fn": (DataType.Float8_e4m3fn, ml_dtypes.float8_e4m3fn),
     "int4": (DataType.Int8, np.int8),
     "int4 by 128": (DataType.Int8, np.int8),
+    "float32": (DataType.Float, np.float32),
 }
 """Types of weights, as torch calls them, and what they lie in, two of int4 in one. The last has a
 scale of each 128 of k, the others one of each row."""

@@ -89,6 +89,12 @@ HELD_OPERATIONS = 4
 """Instructions that bring an element from shared memory to registers and pack it, its share of the
 loop around it included: int8 weights take 181 for 32 elements, their conversions among them."""
 
+WIDE, WIDE_OPERATIONS = 2, 2
+"""Bytes of an element beyond which shared memory is busy, which each passes twice, while tensor
+cores read the other operand there; and the instructions that one more takes as long as: products
+of weights in Float took 1.21 times what is predicted without, 1.01 with it
+(docs/lessons/weights.md)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prologue:
@@ -130,7 +136,9 @@ def taken(operand: TensorView, leading: Iterable[Operation]) -> Prologue:
         if not reached.isdisjoint(tensor_inputs(operation)):
             reached.update(operation.outputs)
             operations += isinstance(operation, Pointwise) and not _is_free(operation)
-    share = sum(load.memory.dtype.size / load.packed for load in loads) / operand.dtype.size
+    loaded = sum(load.memory.dtype.size / load.packed for load in loads)
+    operations += WIDE_OPERATIONS * max(0, round(loaded) - WIDE)
+    share = loaded / operand.dtype.size
     return Prologue(loads[0].memory.dtype.size, share, operations, loads[0].packed)
 
 
