@@ -51,3 +51,20 @@ def test_sizes_are_asked_for_as_before() -> None:
     r = np.zeros((5, 72), ml_dtypes.bfloat16)
     with knobs.scope(device="sim"), pytest.raises(ArgumentError, match="WS03"):
         residual(False).execute([x, w, r])
+
+
+def test_a_product_by_group_beside_one_of_a_single_row_keeps_where_groups_end() -> None:
+    """Rows behind the last group are 0, of one row, too."""
+    with FusionDefinition() as fd:
+        x, other = (fd.define_tensor([-1, -1], True, DataType.Float) for _ in range(2))
+        weights = fd.define_tensor([-1, -1, -1], True, DataType.Float)
+        ends = fd.define_tensor([-1], True, DataType.Int32)
+        fd.add_output(fd.ops.grouped_matmul(x, weights, ends))
+        fd.add_output(fd.ops.matmul(other, x))
+    random = np.random.default_rng(0)
+    x, other, weights = (random.standard_normal(s, np.float32) for s in ((1, 1), (2, 1), (1, 2, 1)))
+    for end in (0, 1):
+        with knobs.scope(device="sim"):
+            by_group, plain = fd.execute([x, other, weights, np.array([end], np.int32)])
+        np.testing.assert_allclose(by_group, end * (x @ weights[0].T), rtol=1e-6)
+        np.testing.assert_allclose(plain, other @ x, rtol=1e-6)

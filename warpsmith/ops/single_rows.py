@@ -72,8 +72,12 @@ def sizes_of_one(fusion: Fusion, values: Mapping[str, float]) -> Ones:
 
 
 def _goes_by_elements(operation: Operation) -> bool:
-    moves = isinstance(operation, Move) and operation.kind in MOVES
-    return moves or isinstance(operation, Matmul | Pointwise)
+    """Whether it means the same without dimensions of 1: not products by group, whose rows end."""
+    if isinstance(operation, Matmul):
+        return operation.ends is None
+    return isinstance(operation, Pointwise) or (
+        isinstance(operation, Move) and operation.kind in MOVES
+    )
 
 
 def _is_one(axis: IterDomain, ones: Ones | set[str]) -> bool:
