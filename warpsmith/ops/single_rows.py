@@ -9,7 +9,7 @@ sums do (docs/lessons/weights.md). There a row is a dimension of one, by definit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from warpsmith.ir.clone import Clones, Known
 from warpsmith.ir.domains import IterDomain, IterType
@@ -46,14 +46,15 @@ def _is_narrow(product: Matmul, ones: set[str], values: Mapping[str, int]) -> bo
     for operand, axes in zip(product.operands, product.axes, strict=True):
         inputs = narrow_inputs(operand)
         if inputs and axes[-1] == len(product.output.root) - 1:
-            order = {tensor: tensor.concrete_order()[-1] for tensor in inputs}
-            lines = (
-                evaluate(tensor.shape_axes[last].extent, values) * tensor.dtype.size
-                for tensor, last in order.items()
-            )
-            last = all(last == tensor.rank - 1 for tensor, last in order.items())
-            return last and not any(line % LINE for line in lines)
+            return all(_is_loaded(tensor, values) for tensor in inputs)
     return False
+
+
+def _is_loaded(tensor: TensorView, values: Mapping[str, int]) -> bool:
+    """Whether its last dimension lies in memory as lines of whole 16 bytes."""
+    last = tensor.rank - 1
+    line = evaluate(tensor.shape_axes[last].extent, values) * tensor.dtype.size
+    return tensor.concrete_order()[-1] == last and line % LINE == 0
 
 
 def sizes_of_one(fusion: Fusion, values: Mapping[str, float]) -> Ones:
@@ -101,16 +102,21 @@ def with_single_rows(fusion: Fusion, ones: Ones) -> Fusion:
     """The program for calls in which these sizes are 1, and what is one row by definition is."""
     if not any(isinstance(op, Matmul) and _is_single(op, ones) for op in fusion.operations):
         return fusion
-    made = fusion.blank()
     axes = {axis for tensor in fusion.tensors for axis in (*tensor.root, *tensor.logical)}
-    gone = {
-        axis: IterDomain(axis.extent, IterType.broadcast) for axis in axes if _is_one(axis, ones)
-    }
-    known: Known = {fusion: made, **gone}
+    return _with_axes(fusion, filter(lambda axis: _is_one(axis, ones), axes), ones)
+
+
+def _with_axes(fusion: Fusion, axes: Iterable[IterDomain], ones: Ones | None = None) -> Fusion:
+    """The program with these axes of one element as broadcast ones, and its products of one row at
+    these sizes as sums; or, without sizes, as dimensions of one iteration.
+    """
+    kind = IterType.iteration if ones is None else IterType.broadcast
+    made = fusion.blank()
+    known: Known = {fusion: made, **{axis: IterDomain(axis.extent, kind) for axis in axes}}
     clones = Clones(known)
     made.inputs = [clones.tensor(v) if isinstance(v, TensorView) else v for v in fusion.inputs]
     for operation in fusion.operations:
-        if isinstance(operation, Matmul) and _is_single(operation, ones):
+        if ones is not None and isinstance(operation, Matmul) and _is_single(operation, ones):
             known[operation.output] = _summed(operation, clones)
         else:
             made.operations.append(clones.operation(operation))
@@ -135,17 +141,7 @@ def with_rows(fusion: Fusion) -> Fusion:
     element; products with others, such as rows that are repeated elsewhere, as sums.
     """
     rows = _rows(fusion)
-    if rows is None:
-        return with_single_rows(fusion, frozenset())
-    made = fusion.blank()
-    known: Known = {fusion: made}
-    known |= {axis: IterDomain(axis.extent, IterType.iteration) for axis in rows}
-    clones = Clones(known)
-    made.inputs = [clones.tensor(v) if isinstance(v, TensorView) else v for v in fusion.inputs]
-    made.operations = list(map(clones.operation, fusion.operations))
-    made.outputs = list(map(clones.output, fusion.outputs))
-    made.together = tuple(tuple(map(clones.tensor, group)) for group in fusion.together)
-    return made
+    return with_single_rows(fusion, frozenset()) if rows is None else _with_axes(fusion, rows)
 
 
 def _rows(fusion: Fusion) -> set[IterDomain] | None:
