@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from bench import (
     roles,
     strategies,
 )
-from bench.measure import ContextLost, Setting, measure, setting_here
+from bench.measure import ContextLost, Setting, in_processes, measure, setting_here
 from bench.peers import CHOICES, chosen, contenders
 from bench.problem import Problem
 from bench.row import Row, write_rows
@@ -69,6 +70,10 @@ PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "roles": roles.problems,
     "strategies": strategies.problems,
 }
+
+
+FEW = 8
+"""So many problems are compiled as they are timed: processes take longer to begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,11 +171,10 @@ def _run_problems(
 ) -> None:
     from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    problems = list(PROBLEMS[suite](quick=choice.quick))
-    if choice.sizes:
-        problems = [problem for problem in problems if problem.shape in choice.sizes]
-    if setting.peers not in CHOICES:  # somebody was named: who can do what counts
-        problems = [p for p in problems if len(contenders(p, setting.peers)) > 1]
+    problems = _problems(suite, choice, setting.peers)
+    if len(problems) > FEW:
+        console.print(f"{suite}: {len(problems)} problems are compiled", highlight=False)
+        in_processes(_ready, ((suite, choice, setting.peers, n) for n in range(len(problems))))
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(suite, total=len(problems))
@@ -186,6 +190,24 @@ def _run_problems(
             progress.advance(task)
             if not console.is_terminal:
                 console.print(_line(problem, found), highlight=False, soft_wrap=True)
+
+
+def _problems(suite: str, choice: Choice, peers: str) -> list[Problem]:
+    problems = list(PROBLEMS[suite](quick=choice.quick))
+    if choice.sizes:
+        problems = [problem for problem in problems if problem.shape in choice.sizes]
+    if peers not in CHOICES:  # somebody was named: who can do what counts
+        problems = [p for p in problems if len(contenders(p, peers)) > 1]
+    return problems
+
+
+def _ready(suite: str, choice: Choice, peers: str, number: int) -> None:
+    """In a process of its own: everybody who keeps kernels on disk has them there then."""
+    problem = _problems(suite, choice, peers)[number]
+    inputs = problem.draw()
+    for builder in contenders(problem, peers).values():
+        with suppress(Exception):  # who times it says so
+            builder(inputs)()
 
 
 def _line(problem: Problem, rows: Sequence[Row]) -> str:

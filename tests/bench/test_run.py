@@ -42,6 +42,7 @@ def console(monkeypatch: pytest.MonkeyPatch) -> Console:
     monkeypatch.setattr(runner, "setting_here", lambda peers, quick: SETTING)
     monkeypatch.setattr(runner, "_print_rates", lambda console: None)
     monkeypatch.setattr(runner, "measure", lambda problem, setting: [row_of(problem)])
+    monkeypatch.setattr(runner, "in_processes", lambda job, cases: list(cases))
     return Console(file=io.StringIO(), width=200)
 
 
@@ -84,6 +85,24 @@ def test_a_lost_context_ends_the_run_and_keeps_the_rows(
     assert [row.shape for row in read_rows(path)] == [problem.shape for problem in seen]
     assert len(seen) == 2
     assert "context was lost, and with it the rest of the run: illegal address" in printed(console)
+
+
+def test_all_problems_are_compiled_by_processes_before_the_first_is_timed(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    built = {"warpsmith": lambda inputs: lambda: done.append("compiled")}
+
+    def measure(problem: Problem, setting: Setting) -> list[Row]:
+        done.append("timed")
+        return [row_of(problem)]
+
+    monkeypatch.setattr(runner, "in_processes", lambda job, cases: [job(*case) for case in cases])
+    monkeypatch.setattr(runner, "contenders", lambda problem, peers: built)
+    monkeypatch.setattr(Problem, "draw", lambda problem: ())
+    monkeypatch.setattr(runner, "measure", measure)
+    rows = run(["reduction"], choice=Choice(quick=True), console=console)
+    assert done == ["compiled"] * len(rows) + ["timed"] * len(rows)
 
 
 def test_no_problem_is_begun_after_the_limit(console: Console) -> None:
