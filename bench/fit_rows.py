@@ -23,10 +23,11 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from unittest import mock
 
-from warpsmith.schedulers.rows import model
-from warpsmith.schedulers.rows.model import Work, predicted_us
+from warpsmith.schedulers.rows import few, model
+from warpsmith.schedulers.rows.model import predicted_us
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.predict import class_of
+from warpsmith.schedulers.rows.work import Work
 from warpsmith.targets.hopper import H100, H200
 from warpsmith.targets.target import Target
 
@@ -83,14 +84,16 @@ def cost(problems: Sequence[Problem]) -> float:
 
 
 def constants() -> dict[str, float]:
-    return {name: float(value) for name, value in vars(model).items() if FITTED.fullmatch(name)}
+    known = {**vars(model), **vars(few)}
+    return {name: float(value) for name, value in known.items() if FITTED.fullmatch(name)}
 
 
 def with_constants(values: Mapping[str, float]) -> ExitStack:
     """The model has these while this lasts."""
     stack = ExitStack()
     for name, value in values.items():
-        stack.enter_context(mock.patch.object(model, name, value))
+        place = few if hasattr(few, name) else model
+        stack.enter_context(mock.patch.object(place, name, value))
     return stack
 
 

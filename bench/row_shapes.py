@@ -13,7 +13,8 @@ from bench.problem import Problem
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan, Launch
 from warpsmith.schedulers.rows import predict, strategy
-from warpsmith.schedulers.rows.model import Work, predicted_us
+from warpsmith.schedulers.rows.model import predicted_us
+from warpsmith.schedulers.rows.work import Work
 
 SHAPE = (
     *("block_x", "vector", "unroll", "block_y", "rows_per_thread", "blocks_per_sm", "cluster"),

@@ -29,7 +29,7 @@ from warpsmith.kernel.traversal import walk
 from warpsmith.lower.pipeline import lower
 from warpsmith.runtime import arrays
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows import once, role, strategy
+from warpsmith.schedulers.rows import few, once, role, strategy
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.select import select
@@ -43,6 +43,7 @@ def two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once, "CLUSTERS", (2,))
     monkeypatch.setattr(once, "CLUSTER_BYTES", 0)
     monkeypatch.setattr(role, "choose", lambda *given: None)
+    monkeypatch.setattr(few, "MOST", 0)  # of many rows the shapes
 
 
 # --- which rows --------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from warpsmith.ir.mapping import Group
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.nodes import CopyVector, If
 from warpsmith.kernel.traversal import walk
-from warpsmith.schedulers.rows import once
+from warpsmith.schedulers.rows import few, once
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 PROGRAMS = (forward.softmax, forward.layer_norm, forward.rms_norm, forward.softmax_backward)
@@ -46,6 +46,12 @@ def held(program: Any, *inputs: np.ndarray) -> Any:
     assert goes_across(made)
     assert made.verify(schedules=2).verdict == "clean"
     return made
+
+
+@pytest.fixture
+def as_of_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows have the shapes of many."""
+    monkeypatch.setattr(few, "MOST", 0)
 
 
 @pytest.fixture
@@ -134,7 +140,7 @@ def test_operations_that_branch_on_what_lies_behind_all_rows() -> None:
     held(lambda x: softmax(ops.log(x * x + 1.0)), normal(2, 1027, dtype=np.float32))
 
 
-def test_what_several_rows_share() -> None:
+def test_what_several_rows_share(as_of_many: None) -> None:
     """Four weights, of six rows each: they begin elsewhere than these, and are read in vectors."""
 
     def program(x: Any, weight: Any) -> Any:
@@ -145,7 +151,7 @@ def test_what_several_rows_share() -> None:
     assert {s.source.name for s in copies if s.anywhere != integers.ZERO} == {"T1"}
 
 
-def test_passes_between_the_first_and_the_last_ask_nothing() -> None:
+def test_passes_between_the_first_and_the_last_ask_nothing(as_of_many: None) -> None:
     made = held(softmax, normal(2, 12289))
     text = made.kernels[0].cuda
     middle = text.split("m = 0; ", 1)[1].split("#pragma unroll\n  for", 1)[0]

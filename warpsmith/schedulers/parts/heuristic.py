@@ -30,8 +30,8 @@ from warpsmith.schedulers.rows.across import (
     unfit_elements,
     vector_across,
 )
-from warpsmith.schedulers.rows.model import VECTOR_BYTES
 from warpsmith.schedulers.rows.strategy import in_waves_us
+from warpsmith.schedulers.rows.work import VECTOR_BYTES
 
 WIDE_ACCESS, MOST_PIECE = 8, 200
 """Bytes of an access from which on rows of which no parts are summed are faster as rows in pieces

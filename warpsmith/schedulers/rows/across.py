@@ -8,8 +8,8 @@ from warpsmith.ir.exprs import Iota
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.layout import is_one_row
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows.model import VECTOR_BYTES
 from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.schedulers.rows.work import VECTOR_BYTES
 
 LEAST_BYTES, LEAST_SHORT, LEAST_PIECE = 1024, 96, 256
 """Of a row, of one of several inputs or dimensions, and of a piece of one: single elements are as

@@ -13,6 +13,7 @@ from warpsmith.schedulers.rows import applicability, apply, apply_turns, columns
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES
 from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.schedulers.rows.two_passes import back_to_two_passes
 from warpsmith.values import dataclass
 
 FEW_SPILLS = 16
@@ -71,6 +72,8 @@ class InnerPersistent(_OfRows):
 
     @staticmethod
     def lay(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None:
+        if params.two_passes:
+            back_to_two_passes(fusion)
         (apply_turns if params.warp_specialize else apply).apply(fusion, caches, params)
 
 

@@ -3,9 +3,10 @@
 Three things limit a multiprocessor: what the memory moves, what its schedulers issue, and what its
 blocks wait for. The longest is nearly the time; where others come near, they add to it. Before and
 behind that are a launch, the first rows' way, the last blocks alone, and a second kernel that adds
-sums of columns. A target says the rates; the constants say which share of them kernels get, and
-what nothing hides. They were fitted together to timings of norms and softmaxes, forward and
-backward, most of them at sizes drawn at random (docs/lessons/row_lengths.md; tests/schedulers).
+sums of columns. Of few rows none is hidden, and `few.py` adds them up. A target says the rates; the
+constants say which share of them kernels get, and what nothing hides. They were fitted together to
+timings of norms and softmaxes, forward and backward, most of them at sizes drawn at random
+(docs/lessons/row_lengths.md; tests/schedulers).
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 import math
 
 from warpsmith.schedulers.multiprocessor import together
+from warpsmith.schedulers.rows.few import FEW_START_US, few_us, has_few
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES
+from warpsmith.schedulers.rows.work import VECTOR_BYTES, Work, doublings
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
-from warpsmith.values import dataclass
 
 START_US = 3.68
 """Launch, the first rows' way and the end: what no size changes."""
@@ -134,9 +136,6 @@ JOINED_SHARE = 0.32
 """For each doubling of the rows side by side whose sums a block adds at its end; and of what one
 multiprocessor loads while few do, at which it hands over these sums."""
 
-VECTOR_BYTES = 16
-"""Of an access, from which on loads saturate memory with few of them on their way."""
-
 NARROW_LOSS = 0.098
 CHUNKS_LOSS = 0.0169
 """More of the time for each halving of VECTOR_BYTES: where threads load rows themselves, and where
@@ -152,39 +151,6 @@ MORE_LOSS = 0.115
 ASKED_BYTES of these at once is no gain: more of the time for each doubling."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """What is to be done with rows.
-
-    Attributes:
-        rows, length: of the tensors.
-        loaded, stored: bytes of an element of a row.
-        item: bytes of the widest element of an input of rows.
-        weights: bytes of an element of what all rows share.
-        stages: what is cut by reductions that depend on one another, and the last.
-        sums: reductions of each row.
-        operations: on each element of a row, in all stages.
-        costly: how many of these take ten instructions or more.
-        summed: bytes of running sums for each column; 0 where columns are not summed.
-        evict_last: what is read is the last that leaves the L2.
-        in_pieces: a row lies in several pieces.
-    """
-
-    rows: int
-    length: int
-    loaded: int
-    stored: int
-    item: int
-    weights: int
-    stages: int
-    sums: int
-    operations: int
-    costly: int
-    summed: int
-    evict_last: bool
-    in_pieces: bool = False
-
-
 def least_in_turns(work: Work, target: Target) -> float:
     """Microseconds that no shape takes less than where blocks go round rows that a role loads."""
     return START_US + ROLE_US + _memory(work, target, True)
@@ -192,6 +158,9 @@ def least_in_turns(work: Work, target: Target) -> float:
 
 def predicted_us(work: Work, params: RowParams, target: Target) -> float:
     """Microseconds from the launch to the end, of the second kernel, too."""
+    few = has_few(work, target)
+    if few and not params.ring:
+        return few_us(work, params, target)
     in_turns = _in_turns(work, params)
     teams = max(1, params.blocks_per_sm * target.teams(params.cluster))
     if in_turns:
@@ -209,7 +178,7 @@ def predicted_us(work: Work, params: RowParams, target: Target) -> float:
         turns * wait,
     )
     total = (
-        START_US
+        (FEW_START_US if few else START_US)
         + (ROLE_US if params.warp_specialize else 0.0)
         + (1 + _loss(work, params, ring)) * body
     )
@@ -244,7 +213,7 @@ def _memory(work: Work, target: Target, in_turns: bool) -> float:
 
 def _turn(work: Work, params: RowParams) -> float:
     """Microseconds from a row's coming to its end: what one block does."""
-    meeting = MEETING_US * _doublings(params.block_x / WARP)
+    meeting = MEETING_US * doublings(params.block_x / WARP)
     meeting += CLUSTER_US if params.cluster > 1 else 0.0
     alone = params.ring > 0 and not (params.warp_specialize or params.by_threads)
     copies = params.at_once * work.loaded / work.item if alone else 0.0
@@ -294,7 +263,7 @@ def _loss(work: Work, params: RowParams, ring: float) -> float:
     if not (params.reload_weights or _in_turns(work, params)):
         narrow = work.item < REGISTER_BYTES and params.block_x >= WARP
         loss += KEPT_LOSS * work.weights if narrow else 0.0
-    loss += WIDE_LOSS * _doublings(params.block_x / MANY_THREADS)
+    loss += WIDE_LOSS * doublings(params.block_x / MANY_THREADS)
     alone = params.blocks_per_sm == 1 and not _in_turns(work, params)
     loss += ALONE_LOSS if alone else 0.0
     loss += PIECES_LOSS if work.in_pieces else 0.0
@@ -312,7 +281,7 @@ def _loss(work: Work, params: RowParams, ring: float) -> float:
     if access >= VECTOR_BYTES or (params.ring and not params.chunks):
         return loss
     if params.ring:
-        return loss + CHUNKS_LOSS * _doublings(VECTOR_BYTES / access)
+        return loss + CHUNKS_LOSS * doublings(VECTOR_BYTES / access)
     asked = (
         params.blocks_per_sm
         * params.block_y
@@ -322,8 +291,8 @@ def _loss(work: Work, params: RowParams, ring: float) -> float:
         * params.unroll
     )
     asked *= work.loaded / work.item * max(LINE_BYTES, WARP * access)
-    loss += MORE_LOSS * _doublings(asked / ASKED_BYTES)
-    return loss + NARROW_LOSS * _doublings(VECTOR_BYTES / access)
+    loss += MORE_LOSS * doublings(asked / ASKED_BYTES)
+    return loss + NARROW_LOSS * doublings(VECTOR_BYTES / access)
 
 
 def _sums(work: Work, params: RowParams, teams: int, target: Target) -> float:
@@ -333,9 +302,5 @@ def _sums(work: Work, params: RowParams, teams: int, target: Target) -> float:
     left = teams * (params.block_y if params.apart else 1) * work.length * work.summed
     joined = 1 if params.apart else params.block_y
     handed = (joined - 1) * params.blocks_per_sm * work.length / params.cluster * work.summed
-    adding = DOUBLING_US * _doublings(joined) + handed / (JOINED_SHARE * target.rates.sm_load)
+    adding = DOUBLING_US * doublings(joined) + handed / (JOINED_SHARE * target.rates.sm_load)
     return SECOND_US + adding + 2 * left / (SUMS_SHARE * target.rates.l2)
-
-
-def _doublings(count: float) -> float:
-    return math.log2(max(1.0, count))

@@ -10,7 +10,7 @@ from warpsmith.schedulers.layout import is_one_row, unfit_for_copies
 from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.across import unfit_across, vector_across, vectorized_across
-from warpsmith.schedulers.rows.model import LINE_BYTES, MOST_FEW, VECTOR_BYTES
+from warpsmith.schedulers.rows.model import LINE_BYTES, MOST_FEW
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.registers import (
     MOST_ELEMENTS,
@@ -22,6 +22,8 @@ from warpsmith.schedulers.rows.registers import (
 )
 from warpsmith.schedulers.rows.resident import Choice
 from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.schedulers.rows.work import VECTOR_BYTES
+from warpsmith.targets.family import WARP
 
 BYTES_IN_FLIGHT = 64
 """Bytes that a thread of a short row loads before it uses the first, and one that has narrow
@@ -43,12 +45,12 @@ NARROW_THREADS = 960
 address and a predicate of its own, for which the count of registers has no room."""
 
 MOST_NARROW = 6
-"""Narrow accesses of a thread to a row up to which they may be better than vectors that go across
-the begins and ends of rows. With more than 13, softmaxes of single elements reached 36 to 54 % of
-the ceiling, norms 39 to 78 (docs/lessons/odd_rows.md)."""
+"""Accesses of less than NARROW_PIECE of a thread to a row up to which they may be better than
+vectors that go across the begins and ends of rows. With more than 13, softmaxes of single elements
+reached 36 to 54 % of the ceiling, norms 39 to 78 (docs/lessons/odd_rows.md)."""
 
 NARROW_PIECE = 8
-"""Bytes of an access from which on the model knows clusters of rows in pieces, too."""
+"""Bytes of an access from which on the model knows many of them, and clusters of rows in pieces."""
 
 MOST_SINGLES = 8
 """Accesses of a thread to short rows that are read element by element: each has a predicate and an
@@ -81,7 +83,8 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
         if rows.in_pieces and not is_narrow(vector, sizes, NARROW_PIECE):
             return across + [each for cluster in clusters for each in ways(vector, cluster)]
         narrow = _in_fewest(ways(vector, cluster) for cluster in clusters)
-        few = [params for params in narrow if params.unroll <= MOST_NARROW]
+        most = 0 if is_narrow(vector, sizes, NARROW_PIECE) else WARP
+        few = [p for p in narrow if p.unroll <= MOST_NARROW or p.block_x > most > 0]
         return across + few if across else narrow
     found = [params for cluster in clusters for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):

@@ -6,7 +6,12 @@ from dataclasses import replace
 from typing import Self
 
 from warpsmith.schedulers.params import Params
+from warpsmith.targets.family import WARP
 from warpsmith.values import dataclass
+
+FEW_ACCESSES = 4
+"""Of a lane to a row, up to which one pass is no slower: LayerNorms of 1032 to 1272 columns took
+0.96 of the time by two, of 64 to 128 0.91, of 192 to 1016 1.01 (51 sizes, an H200, 2026-11-27)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +94,13 @@ class RowParams(Params):
     def at_once(self) -> int:
         """Rows of a block."""
         return self.block_y * self.rows_per_thread
+
+    @property
+    def two_passes(self) -> bool:
+        """Whether sums of squares wait for the mean, in place of an element that is read apart:
+        where the lanes of a warp have rows, and each several of them or many accesses.
+        """
+        return self.block_x <= WARP and (self.rows_per_thread > 1 or self.unroll > FEW_ACCESSES)
 
     @property
     def row_elements(self) -> int:

@@ -7,17 +7,18 @@ from dataclasses import replace
 
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.applicability import stages
-from warpsmith.schedulers.rows.model import MOST_FEW, Work, least_in_turns, predicted_us
+from warpsmith.schedulers.rows.model import MOST_FEW, least_in_turns, predicted_us
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.rows import Rows
+from warpsmith.schedulers.rows.work import Work
 from warpsmith.targets.target import Target
 
-MANY_ROWS = ((124, 62.06), (math.inf, 248.24))
+MANY_ROWS = ((124, 62.06), (496, 248.24), (1984, 993.0), (7936, 3972.0), (math.inf, 15888.0))
 ROW_CLASSES = ((4, 1.0), (24, 12.0), *MANY_ROWS)
 """Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
 row counts take the same kernels; few bytes become many at one more."""
 
-FEW_ROWS = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, MOST_FEW)
+FEW_ROWS = (0.125, 0.25, 0.5, 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, MOST_FEW)
 """The same where blocks have one row each: whether all blocks are there at once matters then."""
 
 ROUND_CLASSES = (*((most, float(most)) for most in FEW_ROWS), *MANY_ROWS)

@@ -13,14 +13,12 @@ BLOCK_THREADS = 128
 
 SHORT_VECTORS, SHORT_DENSE = 128, 320
 """Rows of up to this many vectors may be reduced by the lanes of one warp, without barriers; and
-those that lie in one piece, with narrow accesses, where a block for each such row has too little on
-its way (instance norms of 13x13 and 17x17 pixels took twice as long as a copy; one H100,
-2026-11-26), or with vectors of MANY elements."""
+those that lie in one piece: with narrow accesses a block for each such row has too little on its
+way (instance norms of 13x13 and 17x17 pixels took twice as long as a copy; one H100, 2026-11-26),
+and LayerNorm of 31167x1048 took 50 microseconds with five warps, 44 with one (H200)."""
 
 MANY = 8
-"""Elements of a vector, of which a warp has so many that few of them are enough: LayerNorm of
-31167x1048 took 50 microseconds with five warps, 44 with one (H200); softmax of 1450x1184 in float
-8.5 and 9.6."""
+"""Elements of a vector, of which a warp has so many that few of them are enough."""
 
 MOST_THREADS = 512
 """Threads of a row in pieces, unless its registers need more."""
@@ -108,7 +106,7 @@ class Part:
     def short(self) -> int:
         """Vectors up to which the lanes of a warp may have it."""
         alone = not (self.in_pieces or self.clustered)
-        return SHORT_DENSE if alone and (self.narrow or self.of_many) else SHORT_VECTORS
+        return SHORT_DENSE if alone else SHORT_VECTORS
 
     @property
     def of_many(self) -> bool:
@@ -207,7 +205,7 @@ def _all_warps(row: Part) -> Iterator[tuple[int, int]]:
 
 def _in_pieces(row: Part, accesses: int) -> Iterator[tuple[int, int]]:
     """That which leaves the fewest threads without work."""
-    near = (accesses, accesses - 1, accesses + 1, accesses + 2, 2 * accesses)
+    near = sorted(range(accesses - 1, 2 * accesses + 1), key=lambda each: abs(each - accesses))
     far = range(4, MOST_ELEMENTS + 1, 4)
     for most in (MOST_THREADS, row.limits.block_threads):
         for tried in (near, far):

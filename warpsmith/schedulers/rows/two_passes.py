@@ -27,6 +27,9 @@ NARROW: Final = DataType.BFloat16
 elements, and the worst of them at the mean's place, the variance is wrong by `n` roundings of a
 float: 9 bits of 32768 elements remain, and a bfloat16 has 8. A half has 11."""
 
+FIRST: Final = "first"
+"""Kind of the reads of what is at the mean's place."""
+
 
 def in_two_passes(fusion: Fusion, *, or_one: bool) -> None:
     """Replace each reduction to moments: `sum(x) / n`, then `sum((x - mean)^2)` where needed.
@@ -46,6 +49,34 @@ def in_two_passes(fusion: Fusion, *, or_one: bool) -> None:
                 output.definition = step
         if or_one:  # columns spill without: instance norm of 179x448x27x27, channels last, 16 bytes
             _drop_ones(fusion, operation.output)
+    remove_dead(fusion)
+
+
+def back_to_two_passes(fusion: Fusion) -> None:
+    """Put the mean where an element took its place: that is one access more of each thread."""
+
+    def uses(operation: Operation) -> tuple[Operation, ...]:
+        return fusion.uses(operation.outputs[0])
+
+    for first in [op for op in fusion.operations if isinstance(op, Read) and op.kind == FIRST]:
+        (shift,) = uses(first)
+        wide, *means = uses(shift)
+        (distance,) = uses(wide)
+        square, total = uses(distance)
+        step, _ = uses(total)
+        (squares,) = uses(square)
+        (rest,) = uses(squares)
+        (m2,) = uses(rest)
+        row, mean = distance.inputs[0], step.outputs[0]
+        assert isinstance(row, TensorView)
+        fusion.operations.remove(step)
+        fusion.operations.remove(total)
+        place = fusion.operations.index(shift)
+        fusion.operations[place:place] = total, step
+        fusion.replace(total, reduction("sum", row, total.outputs[0]))
+        for made in (shift, *means):
+            fusion.replace(made, Pointwise("set", (mean,), made.outputs[0]))
+        fusion.replace(m2, Pointwise("set", squares.outputs, m2.outputs[0]))
     remove_dead(fusion)
 
 
@@ -123,7 +154,7 @@ class _Row:
         counted = iter(range(len(self.axes)))
         place = tuple(integers.ZERO if a.is_reduction else at(next(counted)) for a in self.axes)
         inside = (integers.TRUE,)
-        first = Read("select", (origin,), (), None, (place,), inside, self._kept(origin.dtype))
+        first = Read(FIRST, (origin,), (), None, (place,), inside, self._kept(origin.dtype))
         shift = self._of_one("cast", first.output)
         wide = self._wide(shift.output)
         distance = self._of_rows("sub", self.source, wide.output)
