@@ -56,7 +56,7 @@ LAYERS = (
 
 def wide(x: torch.Tensor, *, sums: bool = False) -> torch.Tensor:
     """The operand in the type of its products, or with `sums` in that of their sums."""
-    if x.dtype is torch.int8:
+    if x.dtype in (torch.int8, torch.uint8) or (sums and x.dtype is torch.int16):
         return x.int()
     narrow = (torch.float16, torch.bfloat16) if sums else ()
     return x.float() if x.dtype in (torch.float8_e4m3fn, torch.float8_e5m2, *narrow) else x

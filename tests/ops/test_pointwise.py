@@ -43,7 +43,7 @@ def test_unsupported_types_are_refused_by_name() -> None:
         defined(ops.bitwise_and, random((2,), DataType.Float), random((2,), DataType.Int))
     text = str(caught.value)
     assert "bitwise_and does not take operands of type Float" in text
-    assert "cast to one of Int, Int32, Int8, Bool" in text
+    assert "cast to one of Int, Int32, Int16, Int8, UInt8, Bool" in text
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d is not DataType.Bool])

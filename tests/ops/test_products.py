@@ -49,7 +49,7 @@ def outer(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def summed(dtype: DataType) -> DataType:
-    return {DataType.Int8: INT32}.get(dtype, FLOAT if dtype.is_float8 else dtype)
+    return INT32 if dtype.is_byte else FLOAT if dtype.is_float8 else dtype
 
 
 @pytest.mark.few(30)

@@ -48,8 +48,9 @@ def test_the_largest_come_in_order(k: int, largest: bool) -> None:
     torch.testing.assert_close(values, ROWS.gather(1, order), rtol=0, atol=0, equal_nan=True)
 
 
-def test_more_of_them_are_sorted() -> None:
-    x = random((3, 40), DataType.Int8)
+@pytest.mark.parametrize("dtype", [DataType.Int16, DataType.Int8, DataType.UInt8])
+def test_more_of_them_are_sorted(dtype: DataType) -> None:
+    x = random((3, 40), dtype) * 31
     values, _ = results(lambda x: ops.topk(x, 20), x)
     assert torch.equal(values, x.topk(20).values)
 
@@ -142,7 +143,10 @@ def test_what_is_written(name: str, static: bool, device: Any) -> None:
     torch.testing.assert_close(got, theirs(*arrays), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [DataType.Int8, DataType.BFloat16, DataType.Int, DataType.Double])
+SUMMED = (DataType.Int8, DataType.UInt8, DataType.BFloat16, DataType.Int, DataType.Double)
+
+
+@pytest.mark.parametrize("dtype", SUMMED)
 def test_types_of_sums(dtype: DataType) -> None:
     x, s = random((4, 3), dtype), random((6, 3), dtype, 1)
     (got,) = results(lambda x, i, s: ops.index_add(x, i, s, 0), x, ROW, s)

@@ -38,7 +38,9 @@ TORCH = {
     DataType.Half: torch.float16,
     DataType.Int: torch.int64,
     DataType.Int32: torch.int32,
+    DataType.Int16: torch.int16,
     DataType.Int8: torch.int8,
+    DataType.UInt8: torch.uint8,
     DataType.Bool: torch.bool,
 }
 
@@ -69,7 +71,9 @@ BEYOND_TORCH = {
     # Float, as sigmoid gives.
     ("silu", DataType.Int),
     ("silu", DataType.Int32),
+    ("silu", DataType.Int16),
     ("silu", DataType.Int8),
+    ("silu", DataType.UInt8),
     ("silu", DataType.Bool),
     # It has no kernel of 16-bit floats; the meaning is Float's, rounded.
     ("erfcx", DataType.Half),

@@ -17,7 +17,9 @@ TORCH_DTYPES = {
     "float8_e5m2": torch.float8_e5m2,
     "int64": torch.int64,
     "int32": torch.int32,
+    "int16": torch.int16,
     "int8": torch.int8,
+    "uint8": torch.uint8,
     "bool": torch.bool,
 }
 
@@ -50,10 +52,10 @@ def test_a_subclass_and_a_parameter_are_arrays() -> None:
 def test_unsupported_dtypes_are_named_with_the_supported() -> None:
     allowed = (
         "the dtypes are double, float, half, bfloat16, float8_e4m3fn, float8_e5m2, int64, int32, "
-        "int8, bool"
+        "int16, int8, uint8, bool"
     )
     for array, name in (
-        (torch.zeros(2, dtype=torch.uint8), "torch.uint8"),
+        (torch.zeros(2, dtype=torch.uint16), "torch.uint16"),
         (np.zeros(2, np.complex64), "complex64"),
         (np.zeros(2, ">f4"), ">f4"),
         (np.array(["x"], object), "object"),

@@ -196,7 +196,7 @@ def test_the_driver_gets_what_the_map_says(monkeypatch: pytest.MonkeyPatch) -> N
 def test_names_are_the_drivers(dtype: str, swizzle: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = faked(monkeypatch)
     replace(GOOD, dtype=dtype, swizzle=swizzle).encode(16, 0)
-    names = {"double": "FLOAT64", "float": "FLOAT32", "half": "FLOAT16"}
+    names = {"double": "FLOAT64", "float": "FLOAT32", "half": "FLOAT16", "int16": "UINT16"}
     wanted = "UINT8" if NUMPY_DTYPES[dtype].itemsize == 1 else names.get(dtype, dtype.upper())
     assert fake.asked[0].name.rpartition("_")[2] == wanted
     assert fake.asked[8].name.rpartition("_")[2] == (f"{swizzle}B" if swizzle else "NONE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from warpsmith.ir.domains import MemoryType
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply
 from warpsmith.kernel.nodes import Element, Statement, Store
 from warpsmith.kernel.products import Multiply
@@ -20,7 +19,7 @@ def computed_bytes(body: tuple[Statement, ...]) -> frozenset[str] | None:
         return None
     found: set[str] = set()
     for statement in walk(body):
-        if isinstance(statement, Store) and statement.buffer.dtype is DataType.Int8:
+        if isinstance(statement, Store) and statement.buffer.dtype.is_byte:
             value, local = statement.value, statement.buffer.memory is MemoryType.local
             copied = isinstance(value, Element) and value.buffer.name in found
             if local and (copied or isinstance(value, Apply)):

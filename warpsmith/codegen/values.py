@@ -24,7 +24,9 @@ STORAGE = {
     DataType.Float8_e5m2: "ws_float8_e5m2",
     DataType.Int: "long long",
     DataType.Int32: "int",
+    DataType.Int16: "short",
     DataType.Int8: "signed char",
+    DataType.UInt8: "unsigned char",
     DataType.Bool: "bool",
 }
 
@@ -125,7 +127,7 @@ class ValueText:
             self.pieces.add(_OF_VALUES[expr.op])
             return f"ws_{expr.op}({', '.join(map(self, expr.args))})"
         if expr.op == "cast":
-            byte = expr.dtype is DataType.Float and expr.args[0].dtype is DataType.Int8
+            byte = expr.dtype is DataType.Float and expr.args[0].dtype.is_byte
             if byte and self.computed_bytes is not None:
                 return self._from_byte(expr.args[0], self.computed_bytes)
             return self.cast(self(expr.args[0]), expr.args[0].dtype, expr.dtype)
@@ -176,7 +178,7 @@ class ValueText:
     def cast(self, text: str, source: DataType, target: DataType) -> str:
         """Convert a value; narrow floats meet each other and integers by way of float.
 
-        A float becomes an Int8 by way of Int32: beyond that, the number is unspecified.
+        A float becomes a small integer by way of Int32: beyond that, the number is unspecified.
         """
         if source is target:
             return text
@@ -187,7 +189,7 @@ class ValueText:
             return self.cast(self.cast(text, source, DataType.Float), DataType.Float, target)
         if target.is_narrow and source not in (DataType.Float, DataType.Double):
             return self.cast(self.cast(text, source, DataType.Float), DataType.Float, target)
-        if target is DataType.Int8 and source.is_float:
+        if target.is_small_int and source.is_float:
             return self.cast(self.cast(text, source, DataType.Int32), DataType.Int32, target)
         self.type_name(source)
         return f"({self.type_name(target)})({text})"

@@ -291,7 +291,7 @@ def _steps(expr: Expr, size: Symbol) -> list[int]:
         return [_CODES["size"]]
     if not isinstance(expr, Apply) or expr.dtype.is_float:
         raise _Bent(repr(expr))
-    if expr.op == "cast" and expr.dtype not in (DataType.Bool, DataType.Int8):
+    if expr.op == "cast" and expr.dtype is not DataType.Bool and not expr.dtype.is_small_int:
         return _steps(expr.args[0], size)
     if expr.op not in _CODES or _CODES[expr.op] < _CODES["add"]:
         raise _Bent(expr.op)

@@ -51,7 +51,7 @@ class _Recipe:
     ) -> int:
         if strides is None:
             strides = row_major(shape)
-        kind = arrays.torch_dtypes()[dtype] if dtype != "uint8" else _bytes()
+        kind = arrays.torch_dtypes()[dtype]
         return self.memory(_MADE, 0, self.number(*shape, *strides), kind, len(shape))
 
     def constant(self, letter: str, value: float | Expr) -> int:
@@ -179,9 +179,3 @@ def _launch(
 
 def _flat(pairs: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(part for pair in pairs for part in pair)
-
-
-def _bytes() -> Any:
-    import torch
-
-    return torch.uint8

@@ -28,7 +28,6 @@ _INDEX_DIVISION: dict[str, Callable[[Expr, Expr], Expr]] = {
     "remainder": integers.mod,
 }
 _COMPARISONS = ("lt", "le", "gt", "ge")
-_BITS = {DataType.Int: 63, DataType.Int32: 31, DataType.Int8: 7}
 
 
 def apply(op: str, args: tuple[Expr, ...], compute: tuple[DataType, ...], result: DataType) -> Expr:
@@ -47,6 +46,8 @@ def apply(op: str, args: tuple[Expr, ...], compute: tuple[DataType, ...], result
 def convert(expr: Expr, dtype: DataType) -> Expr:
     """`expr` as a value of type `dtype`; constants are converted here and now.
 
+    A negative one wraps where the type has no signs, as PyTorch's numbers do.
+
     Raises DefinitionError for a constant that the type cannot hold.
     """
     if expr.dtype is dtype:
@@ -57,12 +58,14 @@ def convert(expr: Expr, dtype: DataType) -> Expr:
         return Const(bool(expr.value), dtype)
     if dtype.is_float:
         return Const(float(expr.value), dtype)
-    bits = _BITS.get(dtype, 63)
+    held = dtype.numbers
     try:
         number = int(expr.value)
     except (OverflowError, ValueError):
-        number = 1 << bits
-    if not -(1 << bits) <= number < 1 << bits:
+        number = held.stop
+    if not dtype.is_signed and -number in held:
+        number %= held.stop
+    if number not in held:
         raise DefinitionError(
             f"the constant {expr.value!r} is outside the range of {dtype.name}",
             code="WS0111",

@@ -21,7 +21,9 @@ class DataType(Enum):
     Float8_e5m2 = "float8_e5m2"
     Int = "int64"
     Int32 = "int32"
+    Int16 = "int16"
     Int8 = "int8"
+    UInt8 = "uint8"
     Bool = "bool"
     Index = "index"  # integer of the width that a kernel's addresses need; never a tensor's type
 
@@ -53,15 +55,41 @@ class DataType(Enum):
 
     @property
     def is_int(self) -> bool:
-        return self in (DataType.Int, DataType.Int32, DataType.Int8, DataType.Index)
+        return self in (DataType.Int, DataType.Int32, DataType.Index) or self.is_small_int
+
+    @property
+    def is_small_int(self) -> bool:
+        """True for the integers of 16 and 8 bits, whose arithmetic is done in Int32."""
+        return self in (DataType.Int16, DataType.Int8, DataType.UInt8)
+
+    @property
+    def is_byte(self) -> bool:
+        """True for the integers of 8 bits."""
+        return self.is_small_int and self.size == 1
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether there are negative numbers of this type."""
+        return self not in (DataType.UInt8, DataType.Bool)
+
+    @property
+    def bits(self) -> int:
+        """Of one element."""
+        return 8 * self.size
+
+    @property
+    def numbers(self) -> range:
+        """All numbers of an integer type."""
+        lowest = -(1 << self.bits - 1) if self.is_signed else 0
+        return range(lowest, lowest + (1 << self.bits))
 
     @property
     def compute(self) -> DataType:
         """Type in which arithmetic on this type is done.
 
-        That of Int8 is done in Int32, and each result wraps as it becomes Int8 again.
+        That of small integers is done in Int32, and each result wraps as it becomes one again.
         """
-        if self is DataType.Int8:
+        if self.is_small_int:
             return DataType.Int32
         return DataType.Float if self.is_narrow else self
 
@@ -80,14 +108,18 @@ _SIZES = {
     DataType.Float8_e5m2: 1,
     DataType.Int: 8,
     DataType.Int32: 4,
+    DataType.Int16: 2,
     DataType.Int8: 1,
+    DataType.UInt8: 1,
     DataType.Bool: 1,
     DataType.Index: 8,
 }
 
 _RANK = (
     DataType.Bool,
+    DataType.UInt8,
     DataType.Int8,
+    DataType.Int16,
     DataType.Int32,
     DataType.Int,
     DataType.Half,
@@ -114,7 +146,9 @@ def promote(a: DataType, b: DataType) -> DataType:
         )
     if a.is_half and b.is_half:
         return DataType.Float
-    return max(a, b, key=_RANK.index)
+    common = max(a, b, key=_RANK.index)
+    same_bits = a.is_int and b.is_int and a.size == b.size  # of which one is without a sign
+    return _RANK[_RANK.index(common) + 1] if same_bits else common
 
 
 def result_type(

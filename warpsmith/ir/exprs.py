@@ -197,7 +197,7 @@ class Matmul(OneResult):
 
     `axes[i][d]` is the root axis of the output that dimension `d` of operand `i` is. The last root
     axis is the reduced one. Terms are multiplied and summed in the output's type: Float of narrow
-    floats, Int32 of Int8, else the operands' own. `precision` "tf32" lets a kernel round Float
+    floats, Int32 of bytes, else the operands' own. `precision` "tf32" lets a kernel round Float
     operands, "fast" sum products of 8-bit floats, or of casts of them, with fewer bits; the exact
     product always satisfies both.
 

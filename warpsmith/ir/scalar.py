@@ -264,7 +264,7 @@ def is_evaluated(expr: Expr) -> bool:
 
 
 def _is_evaluated(node: Apply) -> bool:
-    narrow = node.op == "cast" and node.dtype in (DataType.Bool, DataType.Int8)
+    narrow = node.op == "cast" and (node.dtype is DataType.Bool or node.dtype.is_small_int)
     return node.op in OPERATIONS and not narrow
 
 

@@ -38,7 +38,7 @@ TYPES = tuple(d for d in DataType if d not in (DataType.Bool, DataType.Index))
 
 
 def result_of(dtype: DataType) -> DataType:
-    """Type of a product of such operands: Float of 8-bit floats, Int32 of Int8, else their own."""
+    """Type of a product of such operands: Float of 8-bit floats, Int32 of bytes, else their own."""
     return dtype.compute if dtype.size == 1 else dtype
 
 

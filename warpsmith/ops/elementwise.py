@@ -35,10 +35,10 @@ def apply(name: str, *operands: object) -> Value:
         made = arithmetic.apply(name, scalars, types, result.compute)
         return made if result.compute is result else arithmetic.convert(made, result)
     fusion = fusion_of(tensors, name)
-    if common is DataType.Int8 and compute is common.compute:
+    if common.is_small_int and compute is common.compute:
         values = (
             *values[: op.conditions],
-            *(_in_range(value) for value in values[op.conditions :]),
+            *(_in_range(value, common) for value in values[op.conditions :]),
         )
     found: dict[tuple[Value, DataType], Value] = {}
     for value, dtype in zip(values, types, strict=True):
@@ -58,9 +58,9 @@ def tensor_of(name: str, *operands: object) -> TensorView:
     return result
 
 
-def _in_range(value: Value) -> Value:
-    """A number beside tensors of Int8 as one, as PyTorch has it; constants must fit."""
-    return arithmetic.convert(value, DataType.Int8) if isinstance(value, Expr) else value
+def _in_range(value: Value, dtype: DataType) -> Value:
+    """A number beside tensors of small integers as one, as PyTorch has it; constants must fit."""
+    return arithmetic.convert(value, dtype) if isinstance(value, Expr) else value
 
 
 def _check_supported(op: PointwiseOp, dtype: DataType) -> None:

@@ -72,7 +72,7 @@ def iota(
 ) -> TensorView:
     """`start + step * i` for `i` below `length`, in one dimension."""
     check_tensor_type(dtype, "iota")
-    if dtype in (DataType.Bool, DataType.Int8) or dtype.is_narrow:
+    if dtype is DataType.Bool or dtype.is_small_int or dtype.is_narrow:
         raise DefinitionError(
             f"iota got dtype {dtype.name}",
             code="WS0118",

@@ -163,10 +163,11 @@ def logical_right_shift(lhs: Operand, rhs: Operand) -> Value:
     """Bits moved right and filled with 0; 0 when `rhs` is negative or at least the bits."""
     name = "logical_right_shift"
     values = as_value(lhs, name), as_value(rhs, name)
-    if common_type(values) is not DataType.Int8:
+    dtype = common_type(values)
+    if not dtype.is_small_int:
         return apply(name, *values)
     bits, count = (_cast(value, DataType.Int32) for value in values)
-    return _cast(apply(name, apply("bitwise_and", bits, 0xFF), count), DataType.Int8)
+    return _cast(apply(name, apply("bitwise_and", bits, (1 << dtype.bits) - 1), count), dtype)
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Value:

@@ -1,7 +1,7 @@
 """Matrix products, with PyTorch's shapes and types.
 
 Halves, floats and doubles give their own type, summed in Float or Double; integers wrap in theirs.
-Unlike PyTorch's, products of 8-bit floats give Float, of both types mixed too, and of Int8 Int32.
+Unlike PyTorch's, products of 8-bit floats give Float, of both types mixed too, and of bytes Int32.
 `dtype` asks for another type. With `precision` "tf32" a kernel may round Float operands to 11 bits
 before it multiplies them, with "fast" sum 8-bit floats as tensor cores do, with 13 bits behind the
 point; one that does not satisfies it as well.

@@ -81,7 +81,7 @@ def converted_tensor(tensor: TensorView, dtype: DataType) -> TensorView:
 def rounded(tensor: TensorView, dtype: DataType) -> TensorView:
     """A result in the type that the user sees, which is not the one it was computed in.
 
-    What reads it later may read the Float value before it; an Int8 wraps, and stays so.
+    What reads it later may read the Float value before it; a small integer wraps, and stays so.
     """
     if tensor.dtype is dtype:
         return tensor

@@ -33,7 +33,9 @@ _NUMPY: Mapping[DataType, np.dtype[Any]] = {
     DataType.Int: np.dtype(np.int64),
     DataType.Index: np.dtype(np.int64),
     DataType.Int32: np.dtype(np.int32),
+    DataType.Int16: np.dtype(np.int16),
     DataType.Int8: np.dtype(np.int8),
+    DataType.UInt8: np.dtype(np.uint8),
     DataType.Bool: np.dtype(np.bool_),
 }
 
@@ -42,7 +44,8 @@ _LARGEST = 448.0  # of Float8_e4m3fn
 
 
 def in_type(array: np.ndarray, dtype: DataType, *, precise: bool = False) -> np.ndarray:
-    """Elements converted to a type as PyTorch does; to 8-bit floats by way of float.
+    """Elements converted to a type as PyTorch does; to 8-bit floats by way of float, of floats to
+    small integers by way of Int32.
 
     With `precise` floats become float64, and are not rounded, but one that Float8_e4m3fn would
     take for its largest number is that then, too.
@@ -52,6 +55,8 @@ def in_type(array: np.ndarray, dtype: DataType, *, precise: bool = False) -> np.
         array = array.astype(np.float64 if precise else np.float32, copy=False)
         if dtype is DataType.Float8_e4m3fn:
             array = np.clip(array, -_LARGEST, _LARGEST)
+    if dtype.is_small_int and array.dtype.kind not in "iub":
+        array = array.astype(np.int32)
     return array.astype(wanted, copy=False)
 
 

@@ -155,7 +155,7 @@ def _added(
             code="WS0186",
             remedy="cast it, and the result back",
         )
-    sums = DataType.Int32 if tensor.dtype is DataType.Int8 else tensor.dtype.compute
+    sums = tensor.dtype.compute
     values = _source(op, src, chooses, sums)
     total = _places(tensor, chooses, place).total(values)
     return rounded(

@@ -186,10 +186,11 @@ def _keys(tensor: TensorView) -> tuple[TensorView, int]:
         return cast_tensor(as_tensor(found, "argsort"), DataType.Int32), 32 - cut
     if dtype is DataType.Bool:
         return cast_tensor(tensor, DataType.Int32), 1
-    if dtype is DataType.Int8:
-        return pointwise.add(cast_tensor(tensor, DataType.Int32), 128), 8
-    bits = 8 * dtype.size
-    return pointwise.bitwise_xor(tensor, -(2 ** (bits - 1))), bits
+    lowest = dtype.numbers.start
+    if dtype.is_small_int:
+        wide = cast_tensor(tensor, DataType.Int32)
+        return pointwise.sub(wide, lowest) if lowest else wide, dtype.bits
+    return pointwise.bitwise_xor(tensor, lowest), dtype.bits
 
 
 def _signed(tensor: TensorView, largest: bool) -> TensorView:

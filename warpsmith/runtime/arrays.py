@@ -24,7 +24,9 @@ NUMPY_DTYPES: dict[str, np.dtype[Any]] = {
     "float8_e5m2": np.dtype(ml_dtypes.float8_e5m2),
     "int64": np.dtype(np.int64),
     "int32": np.dtype(np.int32),
+    "int16": np.dtype(np.int16),
     "int8": np.dtype(np.int8),
+    "uint8": np.dtype(np.uint8),
     "bool": np.dtype(np.bool_),
 }
 """The dtypes that warpsmith takes, and what NumPy calls them."""
@@ -237,21 +239,10 @@ def _describe_numpy(array: np.ndarray) -> ArrayInfo:
 
 @cache
 def torch_dtypes() -> dict[str, Any]:
-    """The dtypes by our names, as PyTorch calls them."""
+    """The dtypes by our names, which PyTorch has, too."""
     import torch
 
-    return {
-        "double": torch.float64,
-        "float": torch.float32,
-        "half": torch.float16,
-        "bfloat16": torch.bfloat16,
-        "float8_e4m3fn": torch.float8_e4m3fn,
-        "float8_e5m2": torch.float8_e5m2,
-        "int64": torch.int64,
-        "int32": torch.int32,
-        "int8": torch.int8,
-        "bool": torch.bool,
-    }
+    return {name: getattr(torch, name) for name in NUMPY_DTYPES}
 
 
 @cache

@@ -25,7 +25,9 @@ _TYPES: Final = {
     "float8_e5m2": ("UINT8", 1),
     "int64": ("INT64", 8),
     "int32": ("INT32", 4),
+    "int16": ("UINT16", 2),
     "int8": ("UINT8", 1),
+    "uint8": ("UINT8", 1),
     "bool": ("UINT8", 1),
 }
 """By our names: the end of the name in CUtensorMapDataType, and bytes of an element."""

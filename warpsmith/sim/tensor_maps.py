@@ -30,6 +30,7 @@ TYPES: Final = {
     "float8_e4m3fn": 0,
     "float8_e5m2": 0,
     "int8": 0,
+    "int16": 1,
 }
 INTERLEAVES: Final = {"none": 0, "16B": 1, "32B": 2}
 SWIZZLES: Final = {"none": 0, "32B": 1, "64B": 2, "128B": 3}

@@ -60,13 +60,16 @@ __device__ __forceinline__ int ws_float_bits(float x) {
 
 //@ from_byte
 // An integer of a byte, exactly: as the last bits of a float of which one stands for 1. The instruction
-// that converts has a quarter of these ones' rate. One is for the sign in all bits, one for a part of a
-// register, of which others are beside it: its lowest number is then 0.
+// that converts has a quarter of these ones' rate. One is for the sign in all bits, others for a part of
+// a register, of which others are beside it: its lowest number is then 0.
 __device__ __forceinline__ float ws_from_int(int a) {
     return __int_as_float(0x4b400000 + a) - 12582912.0f;
 }
 __device__ __forceinline__ float ws_from_byte(signed char a) {
     return __int_as_float(((int)a & 0xff) ^ 0x4b000080) - 8388736.0f;
+}
+__device__ __forceinline__ float ws_from_byte(unsigned char a) {
+    return __int_as_float(__byte_perm(a, 0x4b000000, 0x7550)) - 8388608.0f;
 }
 //@ divide_full
 // Quotient within 2 ulp over the full range, without the slow path of the exact one.

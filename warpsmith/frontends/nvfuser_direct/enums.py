@@ -154,7 +154,7 @@ def theirs(dtype: dtypes.DataType) -> DataType:
     """A type of warpsmith by nvFuser's name.
 
     Raises:
-        Unsupported: WS0190 for Int8, which nvFuser does not have.
+        Unsupported: WS0190 for integers of 16 and 8 bits, which nvFuser does not have.
     """
     if dtype.name not in DataType.__members__:
         raise unsupported("DataType", f"it has no {dtype.name}", "cast to Int32")
