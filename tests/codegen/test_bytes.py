@@ -4,6 +4,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 import warpsmith
 from warpsmith import DataType, knobs, ops
@@ -29,9 +30,11 @@ def inputs(depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, weight, np.ones((COLUMNS, 1), np.float32)
 
 
-def test_bytes_as_they_are_loaded() -> None:
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_bytes_as_they_are_loaded(kind: Any) -> None:
     x, weight, scale = inputs(DEPTH)
-    assert {*weight[:, :ROWS].flat} == {*ALL.tolist()}
+    weight = weight.view(kind)
+    assert {*weight[:, :ROWS].flat} == {*ALL.view(kind).tolist()}
     kernel = of_bytes.lower(x, weight, scale).compile().kernels[0]
     assert "ws_from_byte(T" in kernel.cuda
     assert "I2F" not in str(kernel.asm["sass"])
@@ -40,9 +43,10 @@ def test_bytes_as_they_are_loaded() -> None:
     np.testing.assert_array_equal(found, (x.astype(np.float32) @ weight.T.astype(np.float32)))
 
 
-def test_halves_of_bytes_as_they_are_computed() -> None:
+@pytest.mark.parametrize("kind", [np.int8, np.uint8])
+def test_halves_of_bytes_as_they_are_computed(kind: Any) -> None:
     x, weight, scale = inputs(DEPTH // 2)
-    kernel = of_halves.lower(x, weight, scale).compile().kernels[0]
+    kernel = of_halves.lower(x, weight.view(kind), scale).compile().kernels[0]
     assert "ws_from_int(T" in kernel.cuda
     assert "I2F" not in str(kernel.asm["sass"])
 

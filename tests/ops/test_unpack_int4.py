@@ -21,9 +21,12 @@ def halves(packed: np.ndarray, dim: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("device", ["sim", "reference"])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
 @pytest.mark.parametrize(("shape", "dim"), [((8, 32), 1), ((4, 16, 4), 0), ((4, 64), -1)])
-def test_the_lower_half_is_first(shape: tuple[int, ...], dim: int, device: str) -> None:
-    packed = PACKED.reshape(shape)
+def test_the_lower_half_is_first(
+    shape: tuple[int, ...], dim: int, dtype: torch.dtype, device: str
+) -> None:
+    packed = PACKED.view(dtype).reshape(shape)
 
     def both(x: Any) -> Any:
         return ops.unpack_int4(x, dim), ops.unpack_int4(x, dim, signed=False)
@@ -62,7 +65,7 @@ def test_what_is_computed_is_unpacked_too() -> None:
 
 
 def test_other_types_are_refused() -> None:
-    with pytest.raises(DefinitionError, match="WS0195.*T0 of Int32.*view the bytes as Int8"):
+    with pytest.raises(DefinitionError, match="WS0195.*T0 of Int32.*view the bytes as such"):
         fuse(lambda x: ops.unpack_int4(x))(PACKED.int())
     with pytest.raises(DefinitionError, match="unpack_int4.*dim"):
         fuse(lambda x: ops.unpack_int4(x, 1))(PACKED)

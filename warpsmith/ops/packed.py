@@ -27,15 +27,15 @@ def unpack_int4(packed: TensorView, dim: int = -1, signed: bool = True) -> Tenso
     from -8 to 7, or from 0 to 15 if not `signed`.
 
     Raises:
-        DefinitionError: WS0195 for a tensor of another type than Int8.
+        DefinitionError: WS0195 for a tensor of other elements than integers of a byte.
     """
     tensor = as_tensor(packed, "unpack_int4")
-    if tensor.dtype is not DataType.Int8:
+    if not tensor.dtype.is_byte:
         raise DefinitionError(
             f"unpack_int4 got {tensor.name} of {tensor.dtype.name}, and values of 4 bits lie two "
-            "in an Int8",
+            "in a UInt8 or an Int8",
             code="WS0195",
-            remedy="view the bytes as Int8 before the call: in PyTorch `packed.view(torch.int8)`",
+            remedy="view the bytes as such before the call: in PyTorch `packed.view(torch.uint8)`",
         )
     place = dimension(tensor, dim, "unpack_int4") + 1
     values = bits_along(tensor, place, 0, BITS, signed)

@@ -31,14 +31,16 @@ class Bits:
     signed: bool = True
     raised: int = 0
 
-    def in_type(self, size: int) -> Bits | None:
-        """What is left of the number in a signed integer of so many bits; None for no bit of it."""
-        if self.raised >= size:
+    def in_type(self, dtype: DataType) -> Bits | None:
+        """What is left of the number in an integer type; None for no bit of it, or for copies of
+        its sign in a type that has none.
+        """
+        size, end = dtype.bits, self.raised + self.width
+        if self.raised >= size or (self.signed and end < size and not dtype.is_signed):
             return None
-        end = self.raised + self.width
-        if end < size or (end == size and self.signed):
+        if end < size or (end == size and self.signed is dtype.is_signed):
             return self
-        return replace(self, width=size - self.raised, signed=True)
+        return replace(self, width=size - self.raised, signed=dtype.is_signed)
 
 
 def unpack_in_place_of_stack(fusion: Fusion, stack: Read) -> bool:
@@ -71,7 +73,7 @@ def _before_stack(tensor: TensorView, place: int) -> TensorView | None:
 
 
 def _bits(value: Value | None) -> Bits | None:
-    """The bits of an Int8 tensor that a value is; None where it is something else."""
+    """The bits of a tensor of bytes that a value is; None where it is something else."""
     if not isinstance(value, TensorView):
         return None
     made = value.definition
@@ -80,7 +82,7 @@ def _bits(value: Value | None) -> Bits | None:
         found = None if bits is None else _of(made, bits, number)
         if found is not None:
             return found
-    return Bits(value) if value.dtype is DataType.Int8 else None
+    return Bits(value, signed=value.dtype.is_signed) if value.dtype.is_byte else None
 
 
 def _of(made: Pointwise, bits: Bits, number: int | None) -> Bits | None:
@@ -88,16 +90,15 @@ def _of(made: Pointwise, bits: Bits, number: int | None) -> Bits | None:
     dtype = made.output.dtype
     if made.op in ("cast", "set"):
         if dtype.is_int:
-            return bits.in_type(8 * dtype.size)
+            return bits.in_type(dtype)
         return bits if dtype in EXACT and bits.raised == 0 else None
     if number is None or not dtype.is_int:
         return None
     if made.op == "bitwise_and":
         inside = bits.raised == 0 and number == 2**BITS - 1
         return replace(bits, width=BITS, signed=False) if inside and bits.width >= BITS else None
-    size = 8 * dtype.size
-    if made.op == "bitwise_left_shift" and 0 <= number < size - bits.raised:
-        return replace(bits, raised=bits.raised + number).in_type(size)
+    if made.op == "bitwise_left_shift" and 0 <= number < dtype.bits - bits.raised:
+        return replace(bits, raised=bits.raised + number).in_type(dtype)
     if made.op == "bitwise_right_shift" and 0 <= number < bits.raised + bits.width:
         lost = max(0, number - bits.raised)
         low, width = bits.low + lost, bits.width - lost

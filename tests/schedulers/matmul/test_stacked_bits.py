@@ -13,6 +13,8 @@ from tests.support.binaries import uncompiled
 from warpsmith import DataType, fuse, knobs, ops
 from warpsmith.engine.executable import Executable
 
+INT8 = DataType.Int8
+
 
 def rows(stacked: Any) -> Any:
     return ops.reshape(stacked, [stacked.size(0), -1])
@@ -42,14 +44,24 @@ FORMS: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Array], Array]]] = 
         lambda v: v.reshape(len(v), -1, 2)[:, :, ::-1].reshape(v.shape),
     ),
 }
+WITHOUT_SIGN: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Array], Array]]] = {
+    "moved down": (lambda w: [w & 15, w >> 4], lambda v: v),
+    "moved up": (lambda w: [(w << 4) >> 4, w >> 4], lambda v: v),
+    "as others": (lambda w: [(wide(w, INT8) << 4) >> 4, wide(w, INT8) >> 4], signed),
+}
+"""Of bytes that have none."""
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize("form", FORMS)
-def test_halves_that_are_stacked(form: str) -> None:
+@pytest.mark.few(5)
+@pytest.mark.parametrize(
+    ("form", "kind"),
+    [*((form, np.int8) for form in FORMS), *((form, np.uint8) for form in WITHOUT_SIGN)],
+)
+def test_halves_that_are_stacked(form: str, kind: Any) -> None:
     m, n, k = 8, 72, 256
-    halves, meant = FORMS[form]
+    halves, meant = (WITHOUT_SIGN if kind is np.uint8 else FORMS)[form]
     x, (values, weight) = whole(m, k), packed(n, k)
+    weight = weight.view(kind)
     scale, zero = whole(n, 2, dtype=np.float32, most=2), packed(n, 2, seed=2)[0].astype(np.int8)
 
     def program(x: Any, weight: Any, zero: Any, scale: Any) -> Any:
@@ -81,8 +93,24 @@ def test_halves_that_are_stacked(form: str) -> None:
 )
 def test_what_else_is_stacked(halves: Any) -> None:
     """Its values are what they are in NumPy, however it is computed."""
-    weight = np.arange(-128, 128, dtype=np.int8).reshape(4, 64)
+    check_stack(halves, np.arange(-128, 128, dtype=np.int8).reshape(4, 64))
 
+
+@pytest.mark.parametrize(
+    "halves",
+    [
+        lambda w: [w & 15, w >> 5],
+        lambda w: [(w << 5) >> 4, w >> 4],
+        lambda w: [w & 15, wide(w, INT8) >> 4],  # one of them has a sign
+        lambda w: [(wide(w, INT8) << 4) >> 4, wide(wide(w, INT8) >> 4, DataType.UInt8)],
+        lambda w: [wide((wide(w, INT8) << 4) >> 4, DataType.UInt8) >> 2, w >> 4],
+    ],
+)
+def test_what_else_is_stacked_of_bytes_without_a_sign(halves: Any) -> None:
+    check_stack(halves, np.arange(256, dtype=np.uint8).reshape(4, 64))
+
+
+def check_stack(halves: Any, weight: Array) -> None:
     def program(weight: Any) -> Any:
         return ops.stack(halves(weight), -1)
 
@@ -94,13 +122,13 @@ def test_what_else_is_stacked(halves: Any) -> None:
     np.testing.assert_array_equal(found, wanted)
 
 
-def text_of(unpacked: Callable[[Any], Any]) -> str:
+def text_of(unpacked: Callable[[Any], Any], kind: Any = np.int8) -> str:
     """The CUDA of a product with such weights, its tensors and kernel named by their order."""
 
     def program(x: Any, weight: Any, scale: Any) -> Any:
         return ops.linear(x, wide(wide(unpacked(weight), DataType.Float) * scale, BF16))
 
-    arrays = whole(8, 256), packed(72, 256)[1], whole(72, 1, dtype=np.float32)
+    arrays = whole(8, 256), packed(72, 256)[1].view(kind), whole(72, 1, dtype=np.float32)
     with uncompiled() as found:
         lowered = fuse(program).lower(*arrays)
         Executable(lowered.fusion).plan_for(list(arrays))
@@ -122,6 +150,9 @@ def test_the_kernel_is_that_of_unpacked_weights() -> None:
         return rows(ops.stack([(weight << 4) >> 4, weight >> 4], -1))
 
     assert text_of(signed_halves) == text_of(ops.unpack_int4)
+    unsigned = text_of(lambda w: ops.unpack_int4(w, signed=False), np.uint8)
+    stacked = text_of(lambda w: rows(ops.stack([w & 15, w >> 4], -1)), np.uint8)
+    assert stacked.replace("unsigned", "signed") == unsigned.replace("unsigned", "signed")
 
 
 def test_what_torch_compiles() -> None:
@@ -136,12 +167,12 @@ def test_what_torch_compiles() -> None:
     scale = whole(n, 2, dtype=np.float32, most=2)
 
     def program(x: Any, weight: Any, scale: Any) -> Any:
-        halves = torch.stack([weight & 15, (weight >> 4) & 15], dim=-1).flatten(-2)
-        scaled = (halves - 8) * scale.repeat_interleave(128, 1)
+        halves = torch.stack([weight & 15, weight >> 4], dim=-1).flatten(-2)
+        scaled = (halves.float() - 8) * scale.repeat_interleave(128, 1)
         return torch.nn.functional.linear(x, scaled.bfloat16())
 
     compiled = torch.compile(program, backend="warpsmith", options={"device": "sim"})
-    result = compiled(x, torch.from_numpy(weight), torch.from_numpy(scale))
+    result = compiled(x, torch.from_numpy(weight.view(np.uint8)), torch.from_numpy(scale))
     check(result.float().numpy(), x.float().numpy(), (values - 8) * spread(scale, k))
     graph = next(g for g in report().graphs if "cat" in str(g.regions))
     (region,) = graph.regions
