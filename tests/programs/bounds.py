@@ -53,7 +53,9 @@ _NUMPY = {
     DataType.Float8_e5m2: ml_dtypes.float8_e5m2,
     DataType.Int: np.int64,
     DataType.Int32: np.int32,
+    DataType.Int16: np.int16,
     DataType.Int8: np.int8,
+    DataType.UInt8: np.uint8,
     DataType.Bool: np.bool_,
 }
 
@@ -82,6 +84,11 @@ def exact(dtype: DataType, array: np.ndarray) -> Bounded:
     """Values as they are."""
     held = array.astype(np.float64) if dtype.is_float else np.asarray(array, _NUMPY[dtype])
     return Bounded(dtype, held, np.zeros(held.shape))
+
+
+def wrapped(x: Bounded, dtype: DataType) -> Bounded:
+    """Integers as a type of fewer bits holds them."""
+    return Bounded(dtype, x.value.astype(_NUMPY[dtype]), x.error)
 
 
 def rounded(dtype: DataType, array: np.ndarray) -> np.ndarray:
@@ -116,7 +123,7 @@ def converted(x: Bounded, dtype: DataType) -> Bounded:
         if dtype.is_float:
             return _to_float(x, dtype)
         if not x.dtype.is_float:
-            return Bounded(dtype, x.value.astype(_NUMPY[dtype]), x.error)
+            return wrapped(x, dtype)
         limits = np.iinfo(_NUMPY[dtype])
         inside = (x.value > float(limits.min)) & (x.value < float(limits.max))
         whole = np.trunc(np.where(inside, x.value, 0.0))

@@ -30,7 +30,7 @@ from warpsmith.ir.dtypes import DataType
 
 FLOATS = (DataType.Float, DataType.Float, DataType.BFloat16, DataType.Half, DataType.Double)
 FLOAT8S = (DataType.Float8_e4m3fn, DataType.Float8_e5m2)
-BYTES = (DataType.Int8, *FLOAT8S)
+SMALL_INTS = (DataType.Int16, DataType.Int8, DataType.UInt8)
 SMALL = (1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17, 24, 31, 32, 33, 40, 64)
 MIDDLE = (96, 100, 127, 128, 130, 200, 256, 257, 512)
 LARGE = (1000, 1024, 1031, 2048, 4096, 5000, 8192)
@@ -143,11 +143,11 @@ class Growth:
         return self.meaning.values[name]
 
     def pick(self, fitting: Callable[[Value], bool] = lambda value: True) -> str:
-        """A tensor that fits, more likely a late one; none of 8 bits, which only products take."""
+        """A tensor that fits, more likely a late one; no 8-bit float, which only products take."""
         if self._read and fitting(self.value(self._read)):
             return self._read
         values = self.meaning.values.items()
-        names = [name for name, v in values if v.dtype not in BYTES and fitting(v)]
+        names = [name for name, v in values if v.dtype not in FLOAT8S and fitting(v)]
         if not names:
             raise InvalidProgramError("nothing fits")
         late = self.chance(0.6)

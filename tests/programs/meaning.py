@@ -6,7 +6,7 @@ where are said a second time, so that a fault in `ops` shows as well as one in a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.programs import bounds
@@ -61,6 +61,8 @@ class Meaning:
         require(len(results) == len(statement.results), "results")
         for name, value in zip(statement.results, results, strict=True):
             require(value.wide.value.shape == self.program.shape(value.dims), "shape")
+            if value.dtype.is_small_int:  # whatever it was computed in
+                value = replace(value, wide=bounds.wrapped(value.wide, value.dtype))
             self.values[name] = self._perhaps_stored(value)
 
     def _perhaps_stored(self, value: Value) -> Value:

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from tests.programs.growth import FLOATS, Growth
+from tests.programs.growth import FLOATS, SMALL_INTS, Growth
 from tests.programs.program import Dim, Extent, InvalidProgramError, Ref, Shape
 from tests.programs.values import Value
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.table import TABLE
 from warpsmith.ops.table.op import Rule
 
-OTHERS = (DataType.Int32, DataType.Int, DataType.Bool)
+INTEGERS = (DataType.Int32, DataType.Int, *SMALL_INTS)
 
 
 def _wanting() -> tuple[set[str], set[str]]:
@@ -67,7 +67,7 @@ def _pointwise_names() -> list[str]:
 
 def _takes(op: Any, dtype: DataType, position: int) -> bool:
     if op.rule is Rule.INTEGER:
-        return dtype in (DataType.Int, DataType.Int32) and op.supports(dtype)
+        return dtype.is_int and op.supports(dtype)
     return position < op.conditions or bool(op.supports(dtype))
 
 
@@ -114,7 +114,9 @@ def cast(g: Growth) -> None:
     if g.chance(0.15):
         g.add("set", Ref(source))
         return
-    dtype = g.float_type() if g.chance(0.7) else g.choice.choice((*FLOATS, *OTHERS))
+    dtype = (
+        g.float_type() if g.chance(0.7) else g.choice.choice((*FLOATS, *INTEGERS, DataType.Bool))
+    )
     g.add("cast", Ref(source), dtype)
 
 
@@ -131,7 +133,7 @@ def choose(g: Growth) -> None:
             g.add("where", Ref(mask), Ref(source), -2.0)
         case 2:
             dims = g.value(source).dims
-            whole = g.new_input(g.choice.choice(OTHERS[:2]), dims)
+            whole = g.new_input(g.choice.choice(INTEGERS), dims)
             g.add("mul", Ref(source), Ref(whole))
 
 

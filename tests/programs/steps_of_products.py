@@ -102,8 +102,8 @@ def of_rows(g: Growth) -> None:
 
 
 def of_bytes(g: Growth) -> None:
-    """Products of Int8, which give Int32, and of 8-bit floats, which give Float."""
-    first = g.choice.choice((DataType.Int8, *FLOAT8S))
+    """Products of bytes, which give Int32, and of 8-bit floats, which give Float."""
+    first = g.choice.choice((DataType.Int8, DataType.UInt8, *FLOAT8S))
     second = g.choice.choice(FLOAT8S) if first.is_float else first
     batch, m, n, k = (_free_dim(g, ()) for _ in range(4))
     kind = g.choice.choice(("matmul", "linear", "bmm", "einsum"))

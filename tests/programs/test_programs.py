@@ -8,7 +8,7 @@ import pytest
 
 from tests.programs import steps
 from tests.programs.generate import TINY, Budget, enlarged, generate
-from tests.programs.growth import BYTES, FLOATS
+from tests.programs.growth import FLOAT8S, FLOATS, SMALL_INTS
 from tests.programs.judge import Mode, judged
 from tests.programs.meaning import RULES
 from warpsmith import DataType, ops
@@ -89,8 +89,8 @@ def test_programs_are_of_every_kind() -> None:
 
 
 def test_products_are_of_every_type() -> None:
-    wanted: set[object] = {"beta", "alpha", ("precision", "tf32"), ("precision", "fast"), *BYTES}
-    wanted |= {("dtype", dtype) for dtype in (*FLOATS, DataType.Int32)}
+    wanted: set[object] = {"beta", "alpha", ("precision", "tf32"), ("precision", "fast")}
+    wanted |= {("dtype", dtype) for dtype in (*FLOATS, DataType.Int32)} | {*SMALL_INTS, *FLOAT8S}
     for seed in range(3000):
         program = generate(seed, TINY)
         options = [o for s in program.statements if s.op in PRODUCTS for o in s.options]
