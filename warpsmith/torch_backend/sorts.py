@@ -16,8 +16,8 @@ aten = torch.ops.aten
 
 SORTS = (aten.sort.default, aten.sort.stable)
 _CHOICES = (aten.topk.default, *SORTS)
-_BELOW = 128
-"""Numbers that 8 bits hold with a sign."""
+_BELOW = 256
+"""Numbers that 8 bits hold."""
 
 
 def sort_in_few_bits(graph: Graph) -> None:
@@ -32,7 +32,7 @@ def sort_in_few_bits(graph: Graph) -> None:
         if numbers.meta["val"].dtype is not torch.int64 or not _is_small(numbers):
             continue
         with graph.inserting_before(node):
-            narrow = call(graph, aten._to_copy.default, numbers, dtype=torch.int8)
+            narrow = call(graph, aten._to_copy.default, numbers, dtype=torch.uint8)
             sort = call(graph, node.target, narrow, *others, **node.kwargs)
         for part in list(node.users):
             with graph.inserting_before(part):
