@@ -41,6 +41,7 @@ _OF_VALUES = {
     "divide_full": "divide_full",
     "philox_word": "philox",
     **dict.fromkeys(("kept_word", "kept_half"), "kept"),
+    "times_parts": "times_parts",
     "exp_near": "exp_near",
     "widen_again": "widen_again",
     "one_plus_tanh": "tanh",

@@ -8,6 +8,9 @@ Rules:
                  scales `a` and the sum are one instruction then.
   ROUNDED_QUOTIENT  a quotient of floats that only 16-bit copies are made of is computed within 2
                  ulp: the exact one takes twice the instructions, for bits that are rounded away.
+  WHOLE_QUOTIENT  of an integer of 16 or 8 bits, as a float, by a constant of few bits, as pixels by
+                 255: two multiplications have all its bits, and a division takes ten times as many
+                 instructions.
   ROUNDED_EXPONENTIAL  likewise exp(x - max(x)) of floats, as in a softmax, and exp(minimum(x, 0)),
                  in 2 instructions in place of 8: its relative error grows by 2^-23 for each unit
                  of the argument, about what the rounding of that makes of it. What is smaller than
@@ -43,6 +46,7 @@ from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
+from warpsmith.schedulers.whole_quotients import divided_by_parts
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
 
@@ -72,6 +76,8 @@ def rewrite(fusion: Fusion) -> None:
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
             fusion.replace(operation, better)
+        elif (quotient := divided_by_parts(operation)) is not None:
+            fusion.replace(operation, quotient)
         elif _is_rounded_exponential(graph, operation, precise):
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))

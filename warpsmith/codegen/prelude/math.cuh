@@ -79,6 +79,12 @@ __device__ __forceinline__ float ws_divide_full(float a, float b) {
     return c;
 }
 
+//@ times_parts
+// x times the sum of two floats, rounded once where the first product is exact in 48 bits.
+__device__ __forceinline__ float ws_times_parts(float x, float high, float low) {
+    return __fmaf_rn(x, high, __fmul_rn(x, low));
+}
+
 //@ exp_near
 // e to the power x, within 2 ulp and one more for each unit of |x|; 0 below the normal numbers.
 __device__ __forceinline__ float ws_exp_near(float x) {
