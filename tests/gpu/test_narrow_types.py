@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.codegen.test_narrow_types import BYTES, hard, rounded, same
+from tests.codegen.test_small_integers import CHAINS, SMALL, numbers
 from tests.support.against_torch import FLOAT8S, TORCH
 from warpsmith import DataType, fuse, ops
 
@@ -27,7 +28,18 @@ def test_floats_are_rounded_to_even(dtype: DataType, source: DataType) -> None:
     same(found.cpu(), rounded(x, dtype))
 
 
-def test_int8_wraps() -> None:
-    x = BYTES.view(torch.int8)
-    found = fuse(lambda t: (t + t) * 3 // 2)(x.cuda())
-    same(found.cpu(), (x + x) * 3 // 2)
+@pytest.mark.parametrize("dtype", SMALL, ids=str)
+def test_small_integers_wrap(dtype: DataType) -> None:
+    x, y = numbers(dtype, 1), numbers(dtype, 2)
+    for chain in CHAINS:
+        same(fuse(chain)(x.cuda(), y.cuda()).cpu(), chain(x, y))
+
+
+def test_images_at_any_start() -> None:
+    image = torch.randint(0, 256, (5 * 37 * 61 * 3 + 7,), dtype=torch.uint8, device="cuda")
+    scaled = fuse(lambda t: ops.cast(t, DataType.Float) / 255)
+    for start in (0, 1, 3, 7):
+        whole = image[start:]
+        part = whole[: 5 * 37 * 61 * 3].view(5, 37, 61, 3)[:, :, 1:]
+        for x in (whole, part):
+            same(scaled(x).cpu(), x.cpu().float() / torch.tensor(255.0))
