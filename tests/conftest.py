@@ -18,6 +18,8 @@ from warpsmith.sim.library import library
 MOST_CPU_S = 20.0
 """Of a test that `make test` runs: several times what any takes on a slow machine."""
 
+gc.disable()  # nothing that is imported and collected becomes garbage: 2 s of each process
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -32,6 +34,7 @@ def pytest_collection_finish() -> None:
     """Garbage is sought rarely, and never in what was imported and collected: 7 % of the time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(10_000, 10, 10)
 
 

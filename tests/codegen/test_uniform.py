@@ -73,7 +73,7 @@ def stores(found: tuple[Issue, ...]) -> list[Issue]:
 # --- machine code ------------------------------------------------------------------------------
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", KERNELS)
 def test_copies_are_issued_once_and_straight_on(name: str) -> None:
     for issue in issues(text_of(name)):
@@ -81,7 +81,7 @@ def test_copies_are_issued_once_and_straight_on(name: str) -> None:
         assert not issue.instruction.startswith("@"), issue
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [name for name in KERNELS if "single" not in name])
 def test_what_many_threads_wait_for_is_stored_by_a_whole_warp(name: str) -> None:
     """The loads of the product are those of a role of one thread."""

@@ -120,7 +120,7 @@ def in_rows(row: int, shape: tuple[int, int], size: int, *, turned: bool) -> Mem
     return MemoryLayout(tile, size, HARDWARE[row])
 
 
-@pytest.mark.few(20)
+@pytest.mark.few(10)
 @pytest.mark.parametrize("atom", WGMMA, ids=lambda atom: atom.name)
 @pytest.mark.parametrize("a_from", Source)
 @pytest.mark.parametrize("row", [32, 64, 128])

@@ -166,7 +166,7 @@ def test_loss_and_gradient_in_one_pass(dtype: torch.dtype, reduction: str) -> No
     assert none[1].shape == (0, 13)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("columns", [257, 2048, 4100])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels(dtype: torch.dtype, columns: int) -> None:

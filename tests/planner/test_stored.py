@@ -34,6 +34,7 @@ def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
     return found
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_right(name: str, everything_tried: list[Decided]) -> None:
     program, arrays, _ = CASES[name]
@@ -100,6 +101,7 @@ def multiplied_and_stacked(x: Any) -> tuple[Any, ...]:
     return ops.stack([x, less], 0), ops.where(product > 0, far, x), less, ops.mean(shares, [1])
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", [BFLOAT, np.float32])
 @pytest.mark.parametrize(
     "program",

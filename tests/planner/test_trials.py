@@ -230,7 +230,7 @@ def test_sectors_that_the_l2_forgets_before_they_are_read_again_come_from_memory
 
 
 @pytest.mark.few(1)
-@pytest.mark.parametrize("block", range(6))
+@pytest.mark.parametrize("block", range(12))
 def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By what the plans are priced at; most stay as they are."""
     changed, asked = 0, 0
@@ -249,7 +249,7 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
         return decided
 
     monkeypatch.setattr(engine, "faster", checked)
-    for seed in range(9000 + 20 * block, 9020 + 20 * block):
+    for seed in range(9000 + 10 * block, 9010 + 10 * block):
         space: dict[str, Any] = {}
         try:
             with np.errstate(all="ignore"):
@@ -257,7 +257,7 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
                 plan_only(space["fd"], space["inputs"])
         except WarpsmithError:
             continue  # some have no meaning
-    assert changed < asked > 5
+    assert changed < asked > 2
 
 
 def test_explain_prices_no_kernel_that_would_wait_for_itself(

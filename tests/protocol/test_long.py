@@ -89,6 +89,7 @@ WRONG: dict[str, tuple[str, Callable[[Kernel], Kernel]]] = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("size", [LONG, 1 << 26], ids=["cut", "whole"])
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_refused_with_a_run(name: str, size: int) -> None:

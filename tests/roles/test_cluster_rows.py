@@ -236,7 +236,7 @@ def test_stages_are_free_when_all_blocks_have_released_them(count: int, code: st
     refused(counting(right(), EMPTY, count), {"T0_size0": ROWS}, code, judge=prove)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_what_is_wrong_is_refused(name: str) -> None:
     change, code = FAULTS[name]

@@ -37,6 +37,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("name", FAULTS)
 def test_is_refused(name: str) -> None:
     fault = FAULTS[name]
@@ -55,6 +56,7 @@ def test_is_refused(name: str) -> None:
     assert fault.phase is None or f"phase {fault.phase}" in message
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("name", [name for name in FAULTS if not FAULTS[name].unsaid])
 def test_is_found(name: str) -> None:
     fault = FAULTS[name]

@@ -83,6 +83,7 @@ def test_the_right_ones(right: Right) -> None:
     assert report.verdict == "clean", str(report)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_is_refused_and_found(name: str) -> None:
     (product, sizes, report_of), change, code = MISTAKES[name]

@@ -42,7 +42,7 @@ def outcome(name: str, data: st.DataObject) -> str:
     return "right"
 
 
-@pytest.mark.few(12)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", TEMPLATES)
 @pytest.mark.parametrize("examples", EXAMPLES)
 def test_refused_or_right(name: str, examples: int) -> None:

@@ -67,6 +67,7 @@ def attended(given: list[Array], scale: float | None = None) -> Array:
     return found
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("batch", "heads", "keys", "rows", "width", "how"),
     [

@@ -91,7 +91,7 @@ def test_turns_are_kept_or_read_again(make: Callable[..., Program], splits: int,
     assert any(buffer.name.endswith("_kept") for buffer in kernel.shared) == (kept > 0)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("dtype", [BF16, FLOAT])
 @pytest.mark.parametrize("shape", [(5, 8, 49), (2, 16, 257), (40, 8, 35), (1, 8, 9), (3, 8, 8)])
 @pytest.mark.parametrize("make", [batch_norm, gradient])

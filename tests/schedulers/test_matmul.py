@@ -26,7 +26,7 @@ MORE = ((128, 256, 512), (384, 256, 320), (64, 64, 64), (1, 1000, 136), (300, 8,
 EMPTY = ((64, 64, 0), (0, 64, 64), (64, 0, 64))
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "size", [*SIZES, *EMPTY, *(pytest.param(s, marks=pytest.mark.slow) for s in MORE)]
 )

@@ -106,7 +106,7 @@ def only(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
     monkeypatch.setattr(heuristic, "_fits_deep", lambda reads: True)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("tile", OF_WORDS)
 @pytest.mark.parametrize("size", [(60, 132, 52), (61, 131, 41)])

@@ -201,7 +201,7 @@ def test_blocks_share_columns_where_one_has_too_few_threads(
 # --- registers and time ------------------------------------------------------------------------
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "size",
     [

@@ -92,7 +92,7 @@ def params_of(problem: Problem) -> PartsParams:
     return params
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("make", "size", "dtype"),
     [
@@ -129,7 +129,7 @@ def test_planes_whose_own_accesses_are_as_good(make: Make, side: int, dtype: str
     assert not params_of(make(Images(64, 96, side, False), dtype)).across
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("make", "size", "dtype"),
     [
@@ -310,7 +310,7 @@ def first_of(problem: Problem) -> tuple[PlannedSegment, Call]:
     return segment, segment.local(call.problem)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("make", "inner"), [(group_norm, True), (group_norm_bwd, True), (group_norm_bwd, False)]
 )

@@ -74,6 +74,7 @@ def test_parts_of_a_row_in_a_cluster(
 
 
 @pytest.mark.usefixtures("uncompiled")
+@pytest.mark.few(6)
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
 @pytest.mark.parametrize("columns", [5376, 7680, 8200, 12344, 13312, 22504, 22528, 29000])
 def test_lengths_that_nothing_divides_are_loaded_ahead(program: Any, columns: int) -> None:

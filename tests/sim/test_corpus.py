@@ -16,7 +16,7 @@ def label(value: Any) -> str:
     return value.name if isinstance(value, Bug) else ""
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(20)
 @pytest.mark.parametrize(("bug", "spec"), FOUND, ids=label)
 def test_found(bug: Bug, spec: dict[str, Any]) -> None:
     report = judge(bug.ptx(), spec)

@@ -95,6 +95,7 @@ def test_bugs_use_the_known_kinds_and_are_named_once() -> None:
     assert all(bug.kinds for bug in BUGS)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kernel", sorted({bug.kernel for bug in BUGS}))
 def test_every_fault_of_a_kernel_is_listed_and_changes_it(kernel: str) -> None:
     source = (KERNELS / "corpus" / f"{kernel}.cu").read_text()

@@ -48,7 +48,7 @@ def sample(kernel: str) -> Iterator[Case]:
     yield from neutral.values()
 
 
-@pytest.mark.few(14)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("kernel", MUTATED)
 def test_sample(kernel: str) -> None:
     assert not wrongs(list(sample(kernel)), everywhere=False)

@@ -11,29 +11,43 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Placement, Replicate, Shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from tests.support.ranks import trained
+from tests.support.ranks import losses, trained
 from warpsmith import fuse
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import functional
 
-
-@pytest.mark.parametrize(
-    "ways",
-    [
-        ("fsdp-compiled", "tensor-modules"),
-        pytest.param(
-            ("ddp-compiled", "ddp-modules", "fsdp-modules", "tensor-eager", "tensor-compiled"),
-            marks=pytest.mark.slow,
-        ),
-    ],
+WAYS = (
+    "ddp-compiled",
+    "ddp-modules",
+    "fsdp-compiled",
+    "fsdp-modules",
+    "tensor-compiled",
+    "tensor-eager",
+    "tensor-modules",
 )
-def test_losses_of_two_ranks_are_those_of_one(ways: tuple[str, ...]) -> None:
-    found = trained(2, *ways)
-    assert set(found) == {"eager", *ways}
+
+
+@pytest.mark.slow
+def test_losses_of_two_ranks_are_those_of_one() -> None:
+    found = trained(2, *WAYS)
+    assert set(found) == {"eager", *WAYS}
     want = found["eager"].losses
     assert want[0] - want[1] > 0.1  # a step counts
     for each in found.values():
         np.testing.assert_allclose(each.losses, want, rtol=2e-6)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.parametrize("way", ["fsdp-compiled", "tensor-modules"])
+def test_a_rank_alone_spreads_and_slices_too(way: str) -> None:
+    """All that two ranks do but to wait for each other, in a process that is there already."""
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        want, found = (losses(each, 2, torch.device("cpu")) for each in ("eager", way))
+    finally:
+        dist.destroy_process_group()
+    assert want[0] - want[1] > 0.01  # a step counts
+    np.testing.assert_allclose(found, want, rtol=2e-6)
 
 
 @pytest.fixture

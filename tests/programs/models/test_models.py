@@ -69,9 +69,13 @@ def program(name: str, way: str, dtype: DataType) -> tuple[Any, list[np.ndarray]
     return defined(getattr(block, way), arrays), arrays
 
 
+PLANNED = [name for name in SMALL if name != "qwen"]
+"""But one whose backward takes four seconds to plan."""
+
+
 @pytest.mark.few(3)
 @pytest.mark.parametrize("way", ["forward", "backward"])
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*PLANNED, pytest.param("qwen", marks=pytest.mark.slow)])
 def test_all_are_planned(name: str, way: str) -> None:
     fd, arrays = program(name, way, DataType.BFloat16)
     assert plan_only(fd, arrays).launches

@@ -99,7 +99,7 @@ def test_tiles_that_are_staged_whole(
     assert "store_stages=1" in compiled.explain()
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", ["blocks", "squares", "columns"])
 @pytest.mark.parametrize("k", [128 * 17, 128 * 16, 128 * 16 + 64])
 @pytest.mark.parametrize(
@@ -164,6 +164,7 @@ def test_sums_and_products_are_in_different_banks_of_registers() -> None:
     assert not [line for line in lines if "WARPSYNC" in line]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("tile", "passes", "stream"),
     [

@@ -61,7 +61,7 @@ def total(ops: Any, x: Any, w: Any, bias: Any, residual: Any, row: Any) -> Any:
     "out", ["bfloat16", "float32", "float64", "float8_e4m3fn", "int8"], ids=lambda name: name
 )
 @pytest.mark.parametrize("beside", ["bfloat16", "float32", "float64", "float8_e5m2"])
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 def test_types_of_what_is_loaded_and_stored(
     made: tuple[list[Array], Array], out: str, beside: str
 ) -> None:
@@ -131,7 +131,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategies(
     monkeypatch: pytest.MonkeyPatch, made: tuple[list[Array], Array], name: str

@@ -97,6 +97,7 @@ def test_four_lanes_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert counts == [[1, 0, 1, 0], [0, 1, 0, 0], [2, 0, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("k", "tile", "passes"),
     [

@@ -61,7 +61,7 @@ STRATEGIES: dict[str, tuple[int, tuple[int, int]]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
 @pytest.mark.parametrize("out", [DataType.Half, DataType.Float])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
@@ -83,7 +83,7 @@ def test_every_strategy(
     assert ("by multicast to 2 blocks" in said) is (cluster != (1, 1))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2), (2, 2)])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])

@@ -63,6 +63,7 @@ OPERATIONS: dict[tuple[Op, Mode], Callable[[int, int, int, int], int]] = {
 THREE = (Op.MAD, Op.SAD)
 
 
+@pytest.mark.few(33)
 @pytest.mark.parametrize("type_", WIDTHS, ids=lambda t: t.name)
 @pytest.mark.parametrize("op", OPERATIONS, ids=lambda o: f"{o[0].name}.{o[1].name}")
 @settings(max_examples=12, deadline=None)

@@ -107,6 +107,7 @@ def operands(type_: Type, op: Op) -> list[tuple[int, ...]]:
     return list(zip(*(row[::step] for row in rows), strict=True))
 
 
+@pytest.mark.few(32)
 @pytest.mark.parametrize(("type_", "op", "mode"), CASES, ids=lambda value: value.name)
 def test_results_are_the_exact_ones_rounded_once(
     alu: Alu, type_: Type, op: Op, mode: Round
