@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -253,3 +254,14 @@ def test_lanes_of_a_vector_share_a_quotient() -> None:
     assert integers.floordiv(flat, 32000) == integers.floordiv(base, 32000)
     assert integers.mod(flat, 32000) == integers.add(integers.mod(base, 32000), lane)
     assert lane in integers.floordiv(flat, 32004).walk()  # a row ends within a vector
+
+
+@pytest.mark.parametrize("divisors", [(2, 8), (8, 2)])
+def test_what_ends_a_whole_is_left_out_by_the_largest_of_its_divisors(
+    divisors: tuple[int, int],
+) -> None:
+    """Whatever order facts come in: it differs from process to process."""
+    i, lane, last = (Symbol(name, extent=Const(n)) for name, n in (("i", 5), ("x", 4), ("e", 2)))
+    place = integers.add(integers.mul(i, 8), integers.mul(lane, 2), last)
+    facts: Any = tuple((N, divisor) for divisor in divisors)
+    assert integers.of_whole(integers.less(place, N), facts) == integers.less(integers.mul(i, 8), N)

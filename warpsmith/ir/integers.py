@@ -205,18 +205,17 @@ def negated(condition: Expr) -> Expr:
 
 def of_whole(condition: Expr, facts: Facts) -> Expr:
     """The predicate without what cannot change it: `d*q + r < b` is `d*q < b` where `r < d`, and
-    `b` is a multiple of `d`.
+    `b` is a multiple of `d`, for the largest `d` that is known.
     """
     if not (isinstance(condition, Apply) and condition.op == "lt"):
         return condition
     a, b = condition.args
-    for whole, divisor in facts:
-        if whole == b and divisor > 1:
-            terms = polynomial(a)
-            rest = {m: c for m, c in terms.items() if c % divisor}
-            within = lower_bound(expression(rest)) >= 0
-            if rest and within and provably_less(expression(rest), Const(divisor)):
-                return less(expression({m: c for m, c in terms.items() if m not in rest}), b)
+    for divisor in sorted((d for whole, d in facts if whole == b and d > 1), reverse=True):
+        terms = polynomial(a)
+        rest = {m: c for m, c in terms.items() if c % divisor}
+        within = lower_bound(expression(rest)) >= 0
+        if rest and within and provably_less(expression(rest), Const(divisor)):
+            return less(expression({m: c for m, c in terms.items() if m not in rest}), b)
     return condition
 
 
