@@ -21,10 +21,9 @@ from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.planner.forms import add_narrow_forms
-from warpsmith.schedulers.matmul.candidates import FEW, few_columns
-from warpsmith.schedulers.matmul.heuristic import Work, best_way, counted
+from warpsmith.planner.works import work_alone
+from warpsmith.schedulers.matmul.heuristic import best_way, counted
 from warpsmith.schedulers.matmul.memory import TMA_BYTES, unfit_rows
-from warpsmith.schedulers.matmul_by_threads.model import sizes_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
 from warpsmith.schedulers.traffic import moved_us
@@ -45,15 +44,12 @@ def halves_of(graph: Graph, problem: Problem) -> Iterator[int]:
         atom, (reads, _) = atom_for(product, problem.target.family.atoms), _split(graph, product)
         if atom is None or not reads or not _fits(product, reads, problem):
             continue
-        batches, m, n, k = sizes_of(product, problem)
         *_, last = reads[0].output.root
         half, behind = problem.size(last.extent), counted(_behind(graph, reads[0].output))
-        whole = Work(m=m, n=n, k=k, batches=batches, element=atom.size)
-        gated = replace(whole, n=half, products=2, operations=behind)
-        ways = [whole]
-        if few := few_columns(m if m <= FEW else 0, atom, turned=False):
-            ways.append(replace(whole, m=n, n=m, swapped=True, few=few))
-        moved = moved_us(batches * m * (n + half) * RESULT_BYTES, problem.target)
+        whole, swapped = (work_alone(product, problem, swapped=each) for each in (False, True))
+        gated = replace(whole, n=half, few=0, products=2, operations=behind)
+        ways = [whole, swapped] if swapped.few else [whole]
+        moved = moved_us(whole.batches * whole.m * (whole.n + half) * RESULT_BYTES, problem.target)
         (_, one), (_, two) = (best_way(w, problem) for w in ([gated], ways))
         if one < two + moved:
             yield product.output.number

@@ -20,11 +20,12 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.halves import halves_of
 from warpsmith.planner.prologues import computed_operands
+from warpsmith.planner.works import work_alone
 from warpsmith.schedulers.matmul.applicability import majors
-from warpsmith.schedulers.matmul.heuristic import Work, best_way
+from warpsmith.schedulers.matmul.heuristic import best_way
 from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.shape import memory_of
-from warpsmith.schedulers.matmul_by_threads.model import product_us, sizes_of
+from warpsmith.schedulers.matmul_by_threads.model import product_us
 from warpsmith.schedulers.padding import padded as with_padding
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
@@ -135,7 +136,7 @@ def packing(graph: Graph, problem: Problem) -> Packing:
                 own.append(place)
             elif row % ROW_BYTES:
                 pads.append(operand.number)
-        if (own or pads) and _pays(operation, atom, own, problem):
+        if (own or pads) and _pays(operation, own, problem):
             copies |= {(operation.output.number, place) for place in own}
             padded |= set(pads)
     busy = {number for number, _ in copies}
@@ -190,13 +191,12 @@ def _fits(product: Matmul, place: int, atom: Atom, problem: Problem) -> bool:
     return operand.contiguity[order[-1]] is not False and not unfit_rows(operand, problem)
 
 
-def _pays(product: Matmul, atom: Atom, copied: list[int], problem: Problem) -> bool:
+def _pays(product: Matmul, copied: list[int], problem: Problem) -> bool:
     """Whether copies and a product on tensor cores take less time than one by threads."""
-    batches, m, n, k = sizes_of(product, problem)
     copies = 0.0
     for place in copied:
         operand = (product.a, product.b)[place]
         elements = problem.elements(operand)
         copies += moved_us(2 * elements * operand.dtype.size, problem.target)
-    work = Work(m=m, n=n, k=k, batches=batches, element=atom.size)
+    work = work_alone(product, problem)
     return copies + best_way([work], problem)[1] < product_us(product, problem)

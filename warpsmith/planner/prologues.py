@@ -6,20 +6,18 @@ operand once, and read more or fewer bytes for it. Few rows of the other operand
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 
-from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.crossing import MOST_REPEATED
+from warpsmith.planner.works import work_alone
 from warpsmith.schedulers.caching import repeats
-from warpsmith.schedulers.matmul.candidates import MOST_COLUMNS, STEP, few_columns
 from warpsmith.schedulers.matmul.heuristic import Work
 from warpsmith.schedulers.matmul.memory import unfit_rows
-from warpsmith.schedulers.matmul.prologues import Prologue as Computed
 from warpsmith.schedulers.matmul.prologues import is_packed_across, taken
 from warpsmith.schedulers.matmul.shape import is_turned, sources_of
-from warpsmith.schedulers.matmul_by_threads.model import sizes_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import moved_us
 from warpsmith.values import dataclass
@@ -103,40 +101,12 @@ def saved_us(graph: Graph, product: Matmul, prologue: Prologue, problem: Problem
         before = moved_us(written + read, target)
     leading = [graph.operations[position] for position in prologue.positions]
     inside = taken(operand, leading)
-    stored, computed = _works(product, prologue.place, inside, problem)
-    return before + _product_us(stored, problem) - _product_us(computed, problem)
-
-
-def _works(
-    product: Matmul, place: int, inside: Computed, problem: Problem
-) -> tuple[list[Work], list[Work]]:
-    """What a call asks of the product whose operand 0 or 1 is stored before, as it is and with its
-    operands swapped; and of the one that computes it, which is the first then.
-    """
-    atom = atom_for(product, problem.target.family.atoms)
-    assert atom is not None, f"no atom computes {product.output.name}, which was asked before"
-    batches, m, n, k = sizes_of(product, problem)
     turned = (is_turned(product, 0), is_turned(product, 1))
-    free = (turned[0] and place != 0, turned[1] and place != 1)
-
-    def work(swapped: bool, turned: tuple[bool, bool], prologue: Computed | None = None) -> Work:
-        rows, columns = (n, m) if swapped else (m, n)
-        turned = turned[::-1] if swapped else turned
-        few = few_columns(columns, atom, turned=turned[1])
-        return Work(
-            m=rows,
-            n=columns,
-            k=k,
-            swapped=swapped,
-            few=few,
-            batches=batches,
-            element=atom.size,
-            odd=atom.takes(MOST_COLUMNS - STEP),
-            turned=turned,
-            prologue=prologue,
-        )
-
-    return [work(False, free), work(True, free)], [work(place == 1, turned, inside)]
+    free = (turned[0] and prologue.place != 0, turned[1] and prologue.place != 1)
+    stored = [work_alone(product, problem, swapped=each, turned=free) for each in (False, True)]
+    computing = work_alone(product, problem, swapped=prologue.place == 1, turned=turned)
+    computed = [replace(computing, prologue=inside)]  # whose tiles are the first operand's
+    return before + _product_us(stored, problem) - _product_us(computed, problem)
 
 
 def _product_us(works: list[Work], problem: Problem) -> float:
