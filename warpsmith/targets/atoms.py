@@ -48,7 +48,7 @@ class Atom:
         warps: how many run it together; 0 where each thread does on its own.
         rows, depth: of the product; elements of k.
         columns: the numbers of columns for which there is an instruction.
-        a_from, b_from: where it reads the operands.
+        a_from: where it reads the first operand.
         any_major: whether operands in shared memory may be contiguous along m or n, not only k.
         signs: what follows the predicate: the factors 1 or -1 of a and b. Whether they are
             transposed comes behind, where they may lie along m or n.
@@ -68,7 +68,6 @@ class Atom:
     columns: tuple[int, ...]
     depth: int
     a_from: tuple[Source, ...]
-    b_from: tuple[Source, ...]
     any_major: bool = False
     signs: tuple[str, ...] = ()
     precision: str = ""
@@ -168,7 +167,6 @@ def _wgmma(
         columns=columns,
         depth=ROW_BYTES // size,
         a_from=(Source.SHARED, Source.REGISTERS),
-        b_from=(Source.SHARED,),
         any_major=size == 2,
         signs=signs,
         precision=precision,
@@ -200,7 +198,6 @@ def _mma(
         columns=(columns,),
         depth=depth,
         a_from=(Source.REGISTERS,),
-        b_from=(Source.REGISTERS,),
         precision=precision,
         rate=rate,
     )
@@ -220,7 +217,6 @@ def _fma(type_: str, rate: int) -> Atom:
         columns=(1,),
         depth=1,
         a_from=(Source.REGISTERS,),
-        b_from=(Source.REGISTERS,),
         rate=rate,
     )
 

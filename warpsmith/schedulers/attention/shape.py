@@ -162,14 +162,14 @@ def _says_inside(there: TensorView, tiles: TensorView, domains: DomainMap) -> bo
     return (
         added.op == "add"
         and axes == own
-        and all(isinstance(op, Iota) and _is(op.start, 0) for op in steps)
+        and all(isinstance(op, Iota) and _is_zero(op.start) for op in steps)
         and [op.step for op in steps if isinstance(op, Iota)]
         == [convert(Const(n), places.dtype) for n in (size, 1)]
     )
 
 
-def _is(value: object, number: int) -> bool:
-    return isinstance(value, Const) and value.value == number
+def _is_zero(value: object) -> bool:
+    return isinstance(value, Const) and value.value == 0
 
 
 def _fits(shape: Shape, domains: DomainMap) -> bool:

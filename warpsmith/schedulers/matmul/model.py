@@ -167,14 +167,14 @@ PROLOGUE_AT_ONCE = 1.36
 the same warps do both."""
 
 
-def prologue_us(elements: int, operations: int, at_once: Count, target: Target) -> Times:
-    """Microseconds in which all multiprocessors compute elements of an operand.
+def prologue_us(operations: int, at_once: Count, target: Target) -> Times:
+    """Microseconds in which all multiprocessors compute an element of an operand, on average.
 
     Args:
         at_once: warp groups of each, times the lines of a step.
     """
     issued = PROLOGUE_ISSUE_SHARE * WARP * target.sm_issues * target.sm_count
-    return np.asarray(elements * operations / issued * (1 + PROLOGUE_WAITS / np.asarray(at_once)))
+    return np.asarray(operations / issued * (1 + PROLOGUE_WAITS / np.asarray(at_once)))
 
 
 def predicted_us(
@@ -222,7 +222,7 @@ def predicted_us(
     brought, ready = rows * 1.0, 0.0 * rows
     if prologue is not None:
         brought = brought * prologue.share
-        ready = prologue_us(1, prologue.operations, ways.groups * ways.lines, target)
+        ready = prologue_us(prologue.operations, ways.groups * ways.lines, target)
         ready = ready * (rows * depth // ways.lines) * target.sm_count
     splits, parts = ways.splits, ways.parts
     tiles, places = (batches * count * splits * parts for count in counted_tiles(ways, m, n))

@@ -119,12 +119,12 @@ class _Sides:
         results = [output for tensor in joined for output in _results(tensor)]
         others = _made_of(fusion, groups, results)
         for source in dict.fromkeys(s for t in joined for s in _sources(t)):
-            _through_shared(fusion, source, results)
+            _through_shared(source, results)
         own = dict.fromkeys((*results, *others))
         back: list[TensorView] = []
         for tensor in own:
             readers = (out for use in fusion.uses(tensor) for out in use.outputs)
-            back += _through_shared(fusion, tensor, (out for out in readers if out not in own))
+            back += _through_shared(tensor, (out for out in readers if out not in own))
         return _Sides(joined, (*others, *back))
 
 
@@ -163,9 +163,7 @@ def _made_of(fusion: Fusion, groups: Groups, joined: Collection[TensorView]) -> 
     return [*clones.values(), *found]
 
 
-def _through_shared(
-    fusion: Fusion, tensor: TensorView, readers: Iterable[TensorView]
-) -> tuple[TensorView, ...]:
+def _through_shared(tensor: TensorView, readers: Iterable[TensorView]) -> tuple[TensorView, ...]:
     """A copy for these readers, if there are any: other threads have it from there."""
     chosen = tuple(readers)
     if not chosen:
