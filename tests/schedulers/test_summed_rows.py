@@ -52,7 +52,7 @@ def test_a_thread_adds_no_more_rows_than_its_sum_bears(dtype: str) -> None:
         found = [re.search(word, words) for word in (r"grid \((\d+),", r"block_y=(\d+)")]
         return tuple(int(match[1]) for match in found if match)
 
-    few, _ = launch(132 * 8064)  # as many turns of all blocks that run at once, whatever these are
+    few, _ = launch(132 * 192)  # as many turns of all blocks that run at once, whatever these are
     many, side = launch(4_000_000)
     assert many > few
     assert many % few == 0

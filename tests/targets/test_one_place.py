@@ -30,7 +30,6 @@ COINCIDENCES = {
     ("lower/exchanges.py", 2048): "bytes of stages for exchanges",
     ("lower/passes/overlay_shared.py", 1024): "bytes that are worth it",
     ("nn/calls.py", 65536): "elements of a small norm",
-    ("ops", 255): "a byte",
     ("ops", 2**31 - 1): "the largest 32-bit number",
     ("protocol", 1024): "iterations to which loops are cut",
     ("protocol", 65536): "steps that are told",

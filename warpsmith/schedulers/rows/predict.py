@@ -13,7 +13,7 @@ from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.rows.work import Work
 from warpsmith.targets.target import Target
 
-MANY_ROWS = ((124, 62.06), (496, 248.24), (1984, 993.0), (7936, 3972.0), (math.inf, 15888.0))
+MANY_ROWS = ((124, 62.06), (math.inf, 248.24))
 ROW_CLASSES = ((4, 1.0), (24, 12.0), *MANY_ROWS)
 """Rows of a multiprocessor up to which parameters are chosen for so many of them. Calls with other
 row counts take the same kernels; few bytes become many at one more."""
