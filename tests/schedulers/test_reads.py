@@ -1,5 +1,6 @@
 """Reads at computed places: what follows is fused, what is computed is stored first."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from tests.support.lowering import lowered
-from warpsmith import fuse, ops
+from warpsmith import fuse, knobs, ops
 from warpsmith.engine.lowered import lower_call
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends.definition import FusionDefinition
@@ -254,3 +255,17 @@ def test_heads_of_no_whole_vectors_are_read_by_elements() -> None:
     compiled = f.lower(x).compile()
     assert "T0[" in compiled.asm["cuda"]
     torch.testing.assert_close(f(x), x.permute(1, 0, 2).reshape(24, 24).sum(0))
+
+
+def test_a_column_of_parts_is_read_by_elements() -> None:
+    """Its vectors are along the parts, of which a vector has two."""
+    x = np.full((1, 1), 0.75, np.float32)
+
+    def program(x: Any) -> Any:
+        parts = ops.cat([x, x], 0)
+        return ops.logsumexp(parts, [1]) / ops.min(parts, [0])
+
+    with knobs.scope(device="sim"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = np.asarray(fuse(program)(x))
+    np.testing.assert_allclose(found, [1, 1], rtol=1e-6)

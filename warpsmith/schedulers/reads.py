@@ -56,13 +56,17 @@ def read_in_vectors(
     """
     if width == 1 or across:
         return ()
-    found = (r for r in reads(fusion) if _is_shared(r) or _walks(r, problem, width))
+    found = (r for r in reads(fusion) if _is_shared(r, fusion) or _walks(r, problem, width))
     return tuple(read.output.name for read in found)
 
 
-def _is_shared(read: Read) -> bool:
-    """Whether neighbours along the result's last dimension have one element."""
-    return bool(read.output.root) and read.output.root[-1].is_broadcast
+def _is_shared(read: Read, fusion: Program) -> bool:
+    """Whether neighbours along the last dimension have one element of the result, where others have
+    more along it: else vectors are along another one.
+    """
+    axes = read.output.root
+    alike = (t.root[-1] for t in fusion.tensors if axes and len(t.root) == len(axes))
+    return bool(axes) and axes[-1].is_broadcast and not all(a.is_broadcast for a in alike)
 
 
 def _walks(read: Read, problem: Problem, width: int) -> bool:
