@@ -184,20 +184,30 @@ def test_vectors_that_start_anywhere(dtype: DataType) -> None:
             same(twice(x), x + x, x.shape)
 
 
+class Normalized(torch.nn.Module):
+    """An image of bytes in [0, 1], less a mean, over a deviation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.std = (
+            torch.nn.Parameter(torch.tensor(each), requires_grad=False)
+            for each in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+        )
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return ((image.float() / 255 - self.mean) / self.std).bfloat16()
+
+
 def test_an_image_is_normalized() -> None:
     from warpsmith.torch_backend.report import report
 
     torch._dynamo.reset()
     image = torch.randint(0, 256, (2, 9, 13, 3), generator=torch.manual_seed(1)).byte()
-    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-
-    def normalized(image: Any, mean: Any, std: Any) -> Any:
-        return ((image.float() / 255 - mean) / std).bfloat16()
-
-    compiled: Any = torch.compile(normalized, backend="warpsmith", options={"device": "sim"})
-    wanted = ((image.double() / 255 - mean) / std).bfloat16()
-    torch.testing.assert_close(compiled(image, mean, std), wanted, rtol=2.0**-7, atol=0)
-    graph = report().graphs[-1]
+    model = Normalized()
+    compiled: Any = torch.compile(model, backend="warpsmith", options={"device": "sim"})
+    wanted = ((image.double() / 255 - model.mean) / model.std).bfloat16()
+    torch.testing.assert_close(compiled(image), wanted, rtol=2.0**-7, atol=0)
+    (graph,) = report(model).graphs
     (region,) = graph.regions
     assert len(region.kernels) == 1
     assert not graph.reasons
