@@ -90,6 +90,22 @@ def test_lanes_with_several_rows_or_many_accesses_have_two_passes(
     assert ("= T0[" in kernel) == (passes == 1)
 
 
+@pytest.mark.parametrize("which", [0, 1])
+def test_one_moment_alone(which: int) -> None:
+    """Of lanes that would have two passes for both."""
+
+    def program(x: Any) -> Any:
+        wide = x.to(FLOAT)
+        return (wide - ops.var_mean(wide, [-1], 0, True)[which]).to(x.dtype)
+
+    x = np.random.default_rng(which).standard_normal((6, 64)).astype(BF16)
+    with knobs.scope(device="sim"):
+        found = np.asarray(warpsmith.fuse(program)(x)).astype(np.float64)
+    exact = x.astype(np.float64)
+    moment = exact.mean(1, keepdims=True) if which else exact.var(1, keepdims=True)
+    np.testing.assert_allclose(found, exact - moment, rtol=2.0**-7, atol=1e-3)
+
+
 @pytest.mark.parametrize("columns", [64, 520, 1001, 1064])
 def test_no_row_is_too_hard(columns: int) -> None:
     """Far from 0, of one value, with an outlier in the place that distances are taken to."""

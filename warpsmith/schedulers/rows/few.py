@@ -15,7 +15,7 @@ from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
 MOST = 5
-"""Rows of a multiprocessor."""
+"""Rows of a multiprocessor up to which they are few."""
 
 FEW_START_US = 4.55
 """Launch, the first access and the end: what no size changes."""

@@ -45,9 +45,10 @@ NARROW_THREADS = 960
 address and a predicate of its own, for which the count of registers has no room."""
 
 MOST_NARROW = 6
-"""Accesses of less than NARROW_PIECE of a thread to a row up to which they may be better than
-vectors that go across the begins and ends of rows. With more than 13, softmaxes of single elements
-reached 36 to 54 % of the ceiling, norms 39 to 78 (docs/lessons/odd_rows.md)."""
+"""Narrow accesses of a thread to a row up to which they may be better than vectors that go across
+the begins and ends of rows: where they have less than NARROW_PIECE, or a warp has the row. With
+more than 13, softmaxes of single elements reached 36 to 54 % of the ceiling, norms 39 to 78
+(docs/lessons/odd_rows.md)."""
 
 NARROW_PIECE = 8
 """Bytes of an access from which on the model knows many of them, and clusters of rows in pieces."""
@@ -83,8 +84,8 @@ def candidates(rows: Rows, problem: Problem) -> list[RowParams]:
         if rows.in_pieces and not is_narrow(vector, sizes, NARROW_PIECE):
             return across + [each for cluster in clusters for each in ways(vector, cluster)]
         narrow = _in_fewest(ways(vector, cluster) for cluster in clusters)
-        most = 0 if is_narrow(vector, sizes, NARROW_PIECE) else WARP
-        few = [p for p in narrow if p.unroll <= MOST_NARROW or p.block_x > most > 0]
+        known = not is_narrow(vector, sizes, NARROW_PIECE)
+        few = [p for p in narrow if p.unroll <= MOST_NARROW or (known and p.block_x > WARP)]
         return across + few if across else narrow
     found = [params for cluster in clusters for params in ways(vector, cluster)]
     if vector > NARROW_VECTOR and all(params.block_x > MOST_THREADS for params in found):

@@ -53,7 +53,10 @@ def in_two_passes(fusion: Fusion, *, or_one: bool) -> None:
 
 
 def back_to_two_passes(fusion: Fusion) -> None:
-    """Put the mean where an element took its place: that is one access more of each thread."""
+    """Put the mean where an element took its place: that is one access more of each thread.
+
+    What needs the mean alone, or the variance, keeps the element where the rest is gone.
+    """
 
     def uses(operation: Operation) -> tuple[Operation, ...]:
         return fusion.uses(operation.outputs[0])
@@ -62,6 +65,8 @@ def back_to_two_passes(fusion: Fusion) -> None:
         (shift,) = uses(first)
         wide, *means = uses(shift)
         (distance,) = uses(wide)
+        if len(uses(distance)) < 2:
+            continue
         square, total = uses(distance)
         step, _ = uses(total)
         (squares,) = uses(square)
