@@ -65,8 +65,9 @@ def _is_shared(read: Read, fusion: Program) -> bool:
     more along it: else vectors are along another one.
     """
     axes = read.output.root
-    alike = (t.root[-1] for t in fusion.tensors if axes and len(t.root) == len(axes))
-    return bool(axes) and axes[-1].is_broadcast and not all(a.is_broadcast for a in alike)
+    if not (axes and axes[-1].is_broadcast):
+        return False
+    return any(len(t.root) == len(axes) and not t.root[-1].is_broadcast for t in fusion.tensors)
 
 
 def _walks(read: Read, problem: Problem, width: int) -> bool:

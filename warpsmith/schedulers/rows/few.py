@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from warpsmith.schedulers.rows.params import RowParams
-from warpsmith.schedulers.rows.work import VECTOR_BYTES, Work, doublings
+from warpsmith.schedulers.rows.work import MANY_THREADS, VECTOR_BYTES, Work, doublings
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -43,8 +43,6 @@ thread, or of all together."""
 FEW_WIDE_LOSS, FEW_NARROW_LOSS = 0.15, 0.21
 """More of the time: for each doubling of a row's MANY_THREADS; and for each halving of VECTOR_BYTES
 of an access."""
-
-MANY_THREADS = 256
 
 
 def has_few(work: Work, target: Target) -> bool:

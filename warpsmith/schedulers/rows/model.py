@@ -17,7 +17,7 @@ from warpsmith.schedulers.multiprocessor import together
 from warpsmith.schedulers.rows.few import FEW_START_US, few_us, has_few
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES
-from warpsmith.schedulers.rows.work import VECTOR_BYTES, Work, doublings
+from warpsmith.schedulers.rows.work import MANY_THREADS, VECTOR_BYTES, Work, doublings
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
@@ -116,7 +116,7 @@ where it is loaded first by whole warps, beside elements narrower than a registe
 of a row's MANY_THREADS; where a multiprocessor has one block at once, of one row after the other;
 for MANY_ELEMENTS of a thread beyond the first so many; and where threads copy rows to the ring."""
 
-MANY_THREADS, MANY_ELEMENTS = 256, 32
+MANY_ELEMENTS = 32
 
 CROWD_LOSS = 0.116
 ENOUGH_BYTES = 131072

@@ -3,7 +3,7 @@
 Those are for rows that are read once and gone. Here a second pass over a row costs no memory, so
 the mean is known before the squares of distances to it are summed: half the instructions, and at
 least as accurate. Rows of bfloat16 need no second pass: an element of a row takes the mean's place,
-and both sums are of distances to that.
+and both sums are of distances to that. Lanes of a warp with several rows have two all the same.
 """
 
 from __future__ import annotations

@@ -9,6 +9,9 @@ from warpsmith.values import dataclass
 VECTOR_BYTES = 16
 """Of an access, from which on loads saturate memory with few of them on their way."""
 
+MANY_THREADS = 256
+"""Of a row, of which each doubling takes more time."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
