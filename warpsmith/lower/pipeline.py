@@ -68,6 +68,7 @@ from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
 from warpsmith.lower.passes.read_ahead import read_ahead
 from warpsmith.lower.passes.read_before import read_before
+from warpsmith.lower.passes.read_two_rows import read_two_rows
 from warpsmith.lower.passes.reduce_in_place import reduce_in_place
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
 from warpsmith.lower.passes.share_draws import share_draws
@@ -202,6 +203,7 @@ PASSES = (
         "nothing looks at moves of registers any more",
         makes=(TakeOwn,),
     ),
+    _always(read_two_rows, "once loops over lanes are what they will be"),
     _always(narrow_extremes, "once levels are found apart from what is summed at them"),
     _always(
         prefetch_tiles,

@@ -25,7 +25,13 @@ from warpsmith.schedulers.caching import Cached, vectorize
 from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.pointwise.applicability import reference
-from warpsmith.schedulers.pointwise.heuristic import TILE, PointwiseParams, Transposed, inner_run
+from warpsmith.schedulers.pointwise.heuristic import (
+    TILE,
+    PointwiseParams,
+    Transposed,
+    inner_run,
+    row_of,
+)
 from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows, of_all_rows
 from warpsmith.values import dataclass
 
@@ -39,10 +45,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -
     domains = map_of(fusion)
     output = reference(fusion, domains)
     assert output is not None
-    if output.rank == 0:
+    order = output.concrete_order()
+    output.loop = [axis for axis in output.loop if not axis.is_broadcast]
+    if not order:
         return  # one element: one thread computes it without loops
-    order = output.memory_order()
-    reorder(output, {dimension: place for place, dimension in enumerate(order)})
+    reorder(output, {sorted(order).index(dimension): n for n, dimension in enumerate(order)})
     run = inner_run(fusion, domains, caches, across=params.across)
     if params.transposed is None:
         _flat(fusion, output, caches, params, run)
@@ -63,6 +70,8 @@ def _flat(
     if params.exact:
         fusion.divisors |= {(run.extent, params.vector)}
     fusion.divisors |= {(part, params.vector) for part in run.parts(params.vectorized)}
+    rows = {row_of(map_of(fusion), c, run) for c in caches if c.name in params.of_rows}
+    fusion.least |= {(row, params.vector) for row in rows}
     early = {cached.register for cached in caches if cached.load}
     if params.width:
         domains = map_of(fusion)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 from math import prod
 from typing import Self
 
+from warpsmith.ir import integers
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
+from warpsmith.ir.scalar import Expr
 from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, beside_run, fastest, find_inner_run
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.pointwise.applicability import reference
-from warpsmith.schedulers.pointwise.repeated import repeated
+from warpsmith.schedulers.pointwise.repeated import groups_of, repeated
 from warpsmith.schedulers.problem import Problem, widest_vector
 from warpsmith.schedulers.traffic import instructions
 from warpsmith.values import dataclass
@@ -78,6 +81,7 @@ class PointwiseParams(Params):
         streaming: loads of what is read once leave no copy in L1.
         across: vectors go on from one row to the next, past what some tensors have once a row.
         around: names of inputs of one row, of which such vectors go on at the row's beginning.
+        of_rows: names of inputs that have one element for a row, no row shorter than a vector.
         width: threads side by side of a block whose threads have `unroll` rows of the same columns;
             0 where they do not.
         last_first: the last blocks start first, where a kernel before read or wrote the same
@@ -95,13 +99,14 @@ class PointwiseParams(Params):
     last_first: bool = False
     across: bool = False
     around: tuple[str, ...] = ()
+    of_rows: tuple[str, ...] = ()
     width: int = 0
 
     def without_vectors(self) -> Self | None:
         if self.vector == 1 and not self.ring:
             return None
         flat = replace(self, transposed=None, ring=0, width=0, unroll=1)
-        return replace(flat, vector=1, vectorized=(), around=())
+        return replace(flat, vector=1, vectorized=(), around=(), of_rows=())
 
 
 def inner_run(
@@ -112,12 +117,11 @@ def inner_run(
     """
     output = reference(fusion, domains)
     assert output is not None
-    axes = [output.shape_axes[d] for d in output.memory_order()]
+    axes = [output.shape_axes[dimension] for dimension in output.concrete_order()]
     if not across:
         run = find_inner_run(domains, axes, caches)
         return replace(run, beside=beside_run(domains, run, caches))
-    groups = {domains.group(axis) for axis in axes if not axis.is_broadcast}
-    whole = [c for c in caches if groups <= {domains.group(a) for a in c.copy.shape_axes}]
+    whole = [c for c in caches if groups_of(domains, axes) <= groups_of(domains, c.copy.shape_axes)]
     return find_inner_run(domains, axes, whole)
 
 
@@ -143,6 +147,7 @@ def choose(
         last_first=fusion.follows,
         across=across,
         around=_around(domains, caches, run, vector, problem) if across else (),
+        of_rows=_of_rows(domains, caches, run, vector, problem) if across else (),
         width=width,
     )
     return (
@@ -179,9 +184,10 @@ def _walk(
     if transposed is None and run.start and vector * _widest(run) <= NARROW_AROUND:
         longer = inner_run(fusion, domains, caches, across=True)
         wider = longer.vector(problem, cut_short=True)
-        others = len(caches) - len(longer.walkers)
-        all_around = len(_around(domains, caches, longer, wider, problem)) == others
-        narrow = all_around or vector * _widest(run) <= NARROW_BYTES
+        others = {c.name for c in caches} - {c.name for c in longer.walkers}
+        around = _around(domains, caches, longer, wider, problem)
+        few = {*around, *_of_rows(domains, caches, longer, wider, problem)} >= others
+        narrow = vector * _widest(run) <= (NARROW_AROUND if few else NARROW_BYTES)
         if longer.start == 0 and narrow:
             return longer, None, wider, problem.size(longer.extent) % wider == 0, True
     return run, transposed, vector, whole, False
@@ -197,10 +203,30 @@ def _around(
         for cached in caches
         if cached.load
         and (size := cached.memory.dtype.size) <= WORD_BYTES <= vector * size
-        and [domains.group(a) for a in cached.copy.shape_axes if not a.is_broadcast] == [row]
+        and groups_of(domains, cached.copy.shape_axes) == {row}
         and fastest(domains, cached) == row
         and problem.aligned(cached.memory, ACCESS_BYTES // size)
     )
+
+
+def _of_rows(
+    domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun, vector: int, problem: Problem
+) -> tuple[str, ...]:
+    """Names of inputs that have one element for a row, of rows no shorter than a vector."""
+    return tuple(
+        cached.name
+        for cached in caches
+        if cached.load and problem.size(row_of(domains, cached, run)) >= vector
+    )
+
+
+def row_of(domains: DomainMap, cached: Cached, run: InnerRun) -> Expr:
+    """Elements of the run, the last ones, that have the same one of an input; 1 where it has one
+    for each.
+    """
+    own = groups_of(domains, cached.copy.shape_axes)
+    inner = takewhile(lambda axis: domains.group(axis) not in own, reversed(run.axes))
+    return integers.mul(*map(domains.extent_of, inner))
 
 
 def _widest(run: InnerRun) -> int:
