@@ -14,9 +14,9 @@ from warpsmith.torch_backend import meanings
 from warpsmith.torch_backend.meanings import Meaning
 
 TYPES: Mapping[torch.dtype, DataType] = {
-    kind: DataType(name) for name, kind in torch_dtypes().items() if "float8" not in name
+    kind: DataType(name) for name, kind in torch_dtypes().items()
 }
-"""The types of tensors that a fusion takes. Of 8-bit floats torch's own rules differ."""
+"""The types of tensors that a fusion takes."""
 
 
 _NAMES = (
@@ -57,6 +57,11 @@ VIEWS: Mapping[str, Meaning] = {
     "view": meanings.reshaped,
 }
 """Operations that move nothing where torch does them: each fusion that reads one does its own."""
+
+CONVERSIONS = frozenset({"_to_copy", "clone", "copy", "prims.convert_element_type"})
+"""Operations that compute nothing, and are all that is taken of 8-bit floats beside views, of which
+torch's own rules differ from ours.
+"""
 
 SAME_ORDER = frozenset({"alias", "detach", "view"})
 """Those of them whose elements come in the same order."""
@@ -133,8 +138,10 @@ TABLE: Mapping[str, Meaning] = {
     "index_select": lambda at, x, dim, index: ops.index_select(x, index, dim),
     "lift_fresh_copy": meanings.copied,
     "logical_xor": lambda at, a, b: ops.ne(ops.cast(a, DataType.Bool), ops.cast(b, DataType.Bool)),
+    "max.dim": meanings.best(ops.max, ops.argmax),
     "mean": meanings.accumulation(ops.mean),
     "mean.dim": meanings.accumulation(ops.mean),
+    "min.dim": meanings.best(ops.min, ops.argmin),
     "mm": meanings.product(ops.matmul),
     "mv": meanings.vectors(ops.mv),
     "pow.Scalar": meanings.plain(ops.pow),
@@ -146,6 +153,9 @@ TABLE: Mapping[str, Meaning] = {
     "repeat": meanings.repeated,
     "rsub.Scalar": meanings.reverse_sub,
     "rsub.Tensor": meanings.reverse_sub,
+    "scatter.src": meanings.scattered(lambda x, source: source),
+    "scatter.value": meanings.scattered(lambda x, source: source),
+    "scatter_add": meanings.scattered(ops.add),
     "select_scatter": meanings.selected_set,
     "slice_scatter": meanings.slice_set,
     "sub.Scalar": meanings.scaled(ops.sub),

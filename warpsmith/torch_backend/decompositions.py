@@ -12,18 +12,35 @@ from torch._decomp import core_aten_decompositions, get_decompositions
 aten = torch.ops.aten
 
 _FURTHER = (
+    "_batch_norm_no_update",
+    "_batch_norm_with_update_functional",
     "_log_softmax",
+    "_native_batch_norm_legit",
+    "_native_batch_norm_legit_functional",
+    "_native_batch_norm_legit_no_training",
     "_softmax",
     "addmv",
+    "batch_norm_backward",
+    "dist",
+    "elu",
+    "fmax",
+    "fmin",
+    "hardtanh",
+    "leaky_relu",
+    "linalg_vector_norm",
     "native_group_norm",
     "native_layer_norm",
     "threshold_backward",
+    "upsample_bilinear2d",
+    "upsample_nearest2d",
 )
-"""Operations of torch's core set that are fused better in parts."""
+"""Operations that are no parts of others by torch's core set, or that it leaves as they are, and
+that are fused better in parts."""
 
 _KEPT = (
     "scaled_dot_product",  # attention is torch's
     "embedding_dense_backward",
+    "index_add",  # torch adds in no order, and where its parts are sorted first
     "convolution_backward",
     "bernoulli",
     "native_dropout",

@@ -18,6 +18,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full, Precision
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.attention_in_tiles import attention_in_tiles
 from warpsmith.values import dataclass
 
@@ -281,6 +282,30 @@ def accumulation(op: Callable[..., Any]) -> Meaning:
 
 def extreme(op: Callable[..., Any]) -> Meaning:
     return lambda at, x, dims=(), keepdim=False: op(x, _dims(dims), keepdim)
+
+
+def best(op: Callable[..., Any], place: Callable[..., Any]) -> Meaning:
+    """An extreme of a dimension, and the first place where it is."""
+
+    def meaning(at: At, x: Any, dim: int, keepdim: bool = False) -> Any:
+        return op(x, dim, keepdim), place(x, dim, keepdim)
+
+    return meaning
+
+
+def scattered(join: Callable[..., Any]) -> Meaning:
+    """What is written to one place of each row: each element asks whether it is there."""
+
+    def meaning(at: At, x: Any, dim: int, index: Any, source: Any) -> Any:
+        wanted = [integers.ONE if d == dim % x.rank else e for d, e in enumerate(at.shape)]
+        written = (t for t in (index, source) if isinstance(t, TensorView))
+        if not wanted or any([a.extent for a in t.shape_axes] != wanted for t in written):
+            raise NotTaken("it writes to other than one place of each row")
+        counted = ops.iota(at.shape[dim % x.rank], fusion=at.fusion)
+        places = ops.broadcast(counted, [d != dim % x.rank for d in range(x.rank)])
+        return ops.where(ops.eq(places, index), join(x, source), x)
+
+    return meaning
 
 
 def var_mean(at: At, x: Any, dims: Any = None, *, correction: Any = 1, keepdim: Any = False) -> Any:

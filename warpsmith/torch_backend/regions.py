@@ -17,7 +17,15 @@ from torch.fx import Graph, Node
 from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.ir.memory_format import MemoryFormat
-from warpsmith.torch_backend.aten import FACTORIES, PRODUCTS, READS, TYPES, VIEWS, name_of
+from warpsmith.torch_backend.aten import (
+    CONVERSIONS,
+    FACTORIES,
+    PRODUCTS,
+    READS,
+    TYPES,
+    VIEWS,
+    name_of,
+)
 from warpsmith.torch_backend.definition import (
     Definition,
     inputs_first,
@@ -192,7 +200,7 @@ class _Sorting:
         try:
             device = results[0].device
             for tensor in (*results, *(t for each in sources for t in tensors_of(each))):
-                _check(tensor, device)
+                _check(tensor, device, name_of(node.target))
             if any(len(tensors_of(each)) != 1 for each in sources):
                 raise NotTaken("it reads several tensors as one")
             made = Definition(self._precision)
@@ -212,8 +220,9 @@ class _Sorting:
         return ""
 
 
-def _check(tensor: torch.Tensor, device: torch.device) -> None:
-    if tensor.dtype not in TYPES:
+def _check(tensor: torch.Tensor, device: torch.device, name: str) -> None:
+    computes = name not in CONVERSIONS and name not in VIEWS and name not in READS
+    if tensor.dtype not in TYPES or (computes and TYPES[tensor.dtype].is_float8):
         raise NotTaken(f"type {str(tensor.dtype).removeprefix('torch.')}")
     if tensor.device != device:
         raise NotTaken(f"tensors on {device} and {tensor.device}")

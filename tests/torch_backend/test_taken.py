@@ -1,0 +1,114 @@
+"""Operations that torch's core set has whole are taken apart, and leave nothing to torch."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812  # torch's own name of it
+
+from tests.torch_backend.graphs import compiled
+from warpsmith import knobs
+from warpsmith.torch_backend.backend import backend
+
+MODULES: dict[str, Callable[[], nn.Module]] = {
+    "batch norm": lambda: nn.BatchNorm2d(8),
+    "batch norm for inference": lambda: nn.Sequential(nn.BatchNorm2d(8), nn.ReLU6()).eval(),
+    "instance norm": lambda: nn.InstanceNorm2d(8, affine=True),
+    "activations": lambda: nn.Sequential(nn.ELU(), nn.LeakyReLU(0.2), nn.Hardtanh(-0.5, 2)),
+}
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_of_images_give_what_torch_gives(name: str) -> None:
+    """Results, gradients and running statistics."""
+    module, x = MODULES[name](), torch.randn(3, 8, 5, 5)
+    other = deepcopy(module)
+    found, wanted = (trained(each, x) for each in (torch.compile(module, backend=backend), other))
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(list(module.buffers()), list(other.buffers()))
+
+
+def trained(function: Callable[..., Any], x: Tensor) -> list[Tensor]:
+    x = x.clone().requires_grad_()
+    made = function(x)
+    (made * torch.linspace(-1, 1, made.numel()).view_as(made)).sum().backward()
+    assert x.grad is not None
+    return [made.detach(), x.grad]
+
+
+def best(x: Tensor) -> list[Tensor]:
+    return [*x.max(-1), *x.min(0, keepdim=True)]
+
+
+def chosen(x: Tensor) -> list[Tensor]:
+    """What is written to one place of each row."""
+    place = x.argmax(-1, keepdim=True)
+    ones, sums = torch.zeros_like(x).scatter(-1, place, 1.0), x.scatter_add(-1, place, place + 0.5)
+    return [ones, sums, x.scatter(1, place, x[:, :1] * 2)]
+
+
+def lengths(x: Tensor) -> list[Tensor]:
+    return [F.normalize(x, dim=0), x.norm(p=1, dim=-1), x.norm()]
+
+
+def enlarged(x: Tensor) -> list[Tensor]:
+    return [F.interpolate(x.reshape(1, 1, *x.shape), scale_factor=2, mode="nearest")]
+
+
+@pytest.mark.parametrize("function", [best, chosen, lengths, enlarged])
+def test_functions_are_one_region(function: Callable[[Tensor], list[Tensor]]) -> None:
+    x = torch.randn(6, 9)
+    x[2, 3] = x[2, 7] = 9.0  # of equal ones the first
+    made = compiled(function, x)
+    assert not made.regions.reasons
+    torch.testing.assert_close(list(made.run([x])), function(x))
+
+
+def test_what_is_written_to_several_places_is_left_to_torch() -> None:
+    places = torch.randint(9, (6, 2))
+
+    def several(x: Tensor, places: Tensor) -> list[Tensor]:
+        return [torch.zeros_like(x).scatter_add(-1, places, x) + 1]
+
+    x = torch.randn(6, 9)
+    made = compiled(several, x, places)
+    assert list(made.regions.reasons.values()) == ["it writes to other than one place of each row"]
+    torch.testing.assert_close(list(made.run([x, places])), several(x, places))
+
+
+def by_rows(x: Tensor) -> list[Tensor]:
+    wide = x.view(x.shape[0], -1, 8).float()
+    scale = wide.abs().amax(-1, keepdim=True) / 448
+    return [(wide / scale).to(torch.float8_e4m3fn).view(x.shape), scale]
+
+
+def other_types(x: Tensor) -> list[Tensor]:
+    narrow = x.to(torch.float8_e5m2)
+    a, b = narrow.chunk(2, -1)
+    return [a.float() * 2, b.contiguous(), narrow.t().contiguous()]
+
+
+@pytest.mark.parametrize("device", ["reference", "sim"])
+@pytest.mark.parametrize("function", [by_rows, other_types])
+def test_eight_bit_floats_are_converted(
+    function: Callable[[Tensor], list[Tensor]], device: str
+) -> None:
+    """Beyond the largest, too, and as bits."""
+    x = torch.cat((torch.randn(5, 16), torch.full((1, 16), 1e5))).bfloat16()
+    made = compiled(function, x, device=device)
+    assert not made.regions.reasons
+    with knobs.scope(device=device):
+        found = made.run([x])
+    for mine, theirs in zip(found, function(x), strict=True):
+        assert mine.dtype is theirs.dtype
+        assert torch.equal(mine.float(), theirs.float())
+
+
+def test_nothing_is_computed_of_eight_bit_floats() -> None:
+    x = torch.randn(4, 4).to(torch.float8_e4m3fn)
+    made = compiled(lambda x: [x == x.t().contiguous()], x)
+    assert list(made.regions.reasons.values()) == ["type float8_e4m3fn"]
