@@ -45,8 +45,8 @@ from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
+from warpsmith.schedulers.quotients import divided_by_parts
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
-from warpsmith.schedulers.whole_quotients import divided_by_parts
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
 
@@ -72,12 +72,12 @@ def rewrite(fusion: Fusion) -> None:
         elif (kept := _kept_or_nothing(graph, operation)) is not None:
             assert isinstance(operation, Pointwise)
             _add_to_what_is_kept(fusion, operation, *kept)
+        elif (quotient := divided_by_parts(operation)) is not None:
+            fusion.replace(operation, quotient)
         elif _is_rounded_quotient(graph, operation):
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
             fusion.replace(operation, better)
-        elif (quotient := divided_by_parts(operation)) is not None:
-            fusion.replace(operation, quotient)
         elif _is_rounded_exponential(graph, operation, precise):
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))

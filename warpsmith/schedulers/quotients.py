@@ -1,0 +1,49 @@
+"""Quotients by constants, as those of pixels and 255."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.scalar import Const
+from warpsmith.ir.tensor import Operation
+
+FAR = 2.0**64
+"""Of a divisor, at most, and at least one over it: then no part of its reciprocal is denormal."""
+
+
+def divided_by_parts(operation: Operation) -> Pointwise | None:
+    """Two multiplications with the parts of the divisor's reciprocal, `x * high + x * low`, in
+    place of a division in Float by a constant; None where it is something else.
+
+    The sum of both parts is off by 2^-46 before the one rounding of `fma`, so a result has other
+    bits than the quotient's only where that lies next to the middle of two floats; denormal ones
+    are within 1 ulp. Those of whole numbers X and C of 16 bits are the same in all bits: X / C and
+    a middle, M of 25 bits, are at least 1 / (M * C) apart, relative, or 2^-41, and never equal.
+    Both parts have the divisor's sign, so that infinities stay what they are.
+    """
+    if not (isinstance(operation, Pointwise) and operation.op in ("div", "truediv")):
+        return None
+    dividend, divisor = operation.inputs
+    if operation.output.dtype is not DataType.Float or not isinstance(divisor, Const):
+        return None
+    parts = _parts(float(np.float32(divisor.value)))
+    if parts is None:
+        return None
+    numbers = (Const(part, DataType.Float) for part in parts)
+    return Pointwise("times_parts", (dividend, *numbers), operation.output)
+
+
+def _parts(divisor: float) -> tuple[float, float] | None:
+    """The reciprocal of a number: as a float no further from zero, and what that lacks; None of
+    what has none, and of powers of 2, which have one of one part.
+    """
+    if not 1 / FAR <= abs(divisor) <= FAR or math.frexp(abs(divisor))[0] == 0.5:
+        return None
+    high = np.float32(1 / divisor)
+    if abs(float(high)) > abs(1 / divisor):
+        high = np.nextafter(high, np.float32(0))
+    return float(high), float(np.float32(1 / divisor - float(high)))
