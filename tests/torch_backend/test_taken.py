@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import pytest
 import torch
@@ -17,6 +16,8 @@ MODULES: dict[str, Callable[[], nn.Module]] = {
     "batch norm": lambda: nn.BatchNorm2d(8),
     "batch norm for inference": lambda: nn.Sequential(nn.BatchNorm2d(8), nn.ReLU6()).eval(),
     "instance norm": lambda: nn.InstanceNorm2d(8, affine=True),
+    "group norm": lambda: nn.Sequential(nn.GroupNorm(4, 8), nn.SiLU()),
+    "group norm of rows": lambda: nn.Sequential(nn.Flatten(), nn.GroupNorm(5, 200, affine=False)),
     "activations": lambda: nn.Sequential(nn.ELU(), nn.LeakyReLU(0.2), nn.Hardtanh(-0.5, 2)),
 }
 
@@ -32,12 +33,13 @@ def test_modules_of_images_give_what_torch_gives(name: str) -> None:
     torch.testing.assert_close(list(module.buffers()), list(other.buffers()))
 
 
-def trained(function: Callable[..., Any], x: Tensor) -> list[Tensor]:
+def trained(function: nn.Module, x: Tensor) -> list[Tensor]:
     x = x.clone().requires_grad_()
     made = function(x)
     (made * torch.linspace(-1, 1, made.numel()).view_as(made)).sum().backward()
     assert x.grad is not None
-    return [made.detach(), x.grad]
+    weights = [each.grad for each in function.parameters() if each.grad is not None]
+    return [made.detach(), x.grad, *weights]
 
 
 def best(x: Tensor) -> list[Tensor]:

@@ -28,7 +28,6 @@ _FURTHER = (
     "hardtanh",
     "leaky_relu",
     "linalg_vector_norm",
-    "native_group_norm",
     "native_layer_norm",
     "threshold_backward",
     "upsample_bilinear2d",
@@ -55,6 +54,8 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     further = [getattr(aten, name) for name in _FURTHER]
     found = {**core_aten_decompositions(), **get_decompositions(further)}
     found[aten.nll_loss_backward.default] = _nll_loss_backward
+    found[aten.native_group_norm.default] = _group_norm
+    found[aten.native_group_norm_backward.default] = _group_norm_backward
     return {
         operator: function
         for operator, function in found.items()
@@ -79,3 +80,71 @@ def _nll_loss_backward(
     if weight is not None:
         share = share * weight
     return torch.where(classes == chosen, -share, 0).to(logarithms.dtype)
+
+
+def _group_norm(
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    batch: int,
+    channels: int,
+    area: int,
+    groups: int,
+    epsilon: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The norm of images `[N, C, ..]` with channels divided, and heights and widths as they are:
+    so a kernel of rows in parts has all of it.
+    """
+    wide = _in_groups(x, groups)
+    inside = list(range(2, wide.ndim))
+    variance, mean = torch.var_mean(wide, inside, correction=0, keepdim=True)
+    scale = torch.rsqrt(variance + epsilon)
+    y = (wide - mean) * scale
+    if weight is not None:
+        y = y * _of_channels(weight, wide)
+    if bias is not None:
+        y = y + _of_channels(bias, wide)
+    mean, scale = (t.squeeze(inside).to(x.dtype) for t in (mean, scale))
+    return y.reshape(x.shape).to(x.dtype), mean, scale
+
+
+def _group_norm_backward(
+    dy: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    scale: Tensor,
+    weight: Tensor | None,
+    batch: int,
+    channels: int,
+    area: int,
+    groups: int,
+    wanted: list[bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The gradients of x, weight and bias, of which some are wanted."""
+    wide, given = _in_groups(x, groups), _in_groups(dy, groups)
+    each = (..., *(None,) * (wide.ndim - 2))
+    mean, scale = (t.to(wide.dtype)[each] for t in (mean, scale))
+    normal, outside = (wide - mean) * scale, list(range(3, wide.ndim))
+    dbias, dweight = given.sum(outside), (given * normal).sum(outside)  # of images and channels
+    share = 1 / (channels // groups * area)
+    factor = 1 if weight is None else _of_channels(weight, dbias)
+    first, second = ((t * factor).sum(2)[each] * share for t in (dbias, dweight))
+    scaled = given if weight is None else given * _of_channels(weight, wide)
+    dx = (scaled - first - normal * second) * scale
+    return (
+        dx.reshape(x.shape).to(x.dtype) if wanted[0] else None,
+        dweight.sum(0).flatten().to(x.dtype) if wanted[1] else None,
+        dbias.sum(0).flatten().to(x.dtype) if wanted[2] else None,
+    )
+
+
+def _in_groups(x: Tensor, groups: int) -> Tensor:
+    """`[N, C, ..]` as `[N, groups, C / groups, ..]`, in the type in which torch computes."""
+    kind = torch.float32 if x.dtype in (torch.bfloat16, torch.float16) else x.dtype
+    wide = x.to(kind).unflatten(1, (groups, x.shape[1] // groups))
+    return wide if wide.ndim > 3 else wide.unsqueeze(-1)
+
+
+def _of_channels(vector: Tensor, wide: Tensor) -> Tensor:
+    """A number for each channel, beside `[N, groups, C / groups, ..]`."""
+    return vector.view(*wide.shape[1:3], *(1,) * (wide.ndim - 3))
