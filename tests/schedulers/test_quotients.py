@@ -73,3 +73,20 @@ def test_which_quotients_are_multiplied() -> None:
     assert "times_parts" not in operations(lambda x: 255 / x, FLOAT)
     wide = operations(lambda x: ops.cast(x, DataType.Double) / 255, DataType.UInt8)
     assert "times_parts" not in wide
+
+
+def test_one_over_a_root_is_one_operation() -> None:
+    for function in (lambda x: 1 / ops.sqrt(x + 1), lambda x: ops.reciprocal(ops.sqrt(x + 1))):
+        assert operations(function, FLOAT) == {"add", "rsqrt"}
+    assert "sqrt" in operations(lambda x: 2 / ops.sqrt(x), FLOAT)
+    assert "sqrt" in operations(lambda x: 1 / ops.sqrt(x), DataType.Double)
+
+    def needed(x: Any) -> Any:
+        root = ops.sqrt(x)
+        return root, 1 / root
+
+    assert "rsqrt" not in operations(needed, FLOAT)
+    x = torch.rand(300) * 100
+    with knobs.scope(device="sim"):
+        (found,) = defined(lambda x: 1 / ops.sqrt(x), x).execute([x])
+    torch.testing.assert_close(found, x.rsqrt(), rtol=3e-7, atol=0)

@@ -1,4 +1,4 @@
-"""Quotients by constants, as those of pixels and 255."""
+"""Quotients that take few instructions: by constants, as of pixels and 255, and by a root."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Const
-from warpsmith.ir.tensor import Operation
+from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.schedulers.one_of_a_row import is_number
 
 FAR = 2.0**64
 """Of a divisor, at most, and at least one over it: then no part of its reciprocal is denormal."""
@@ -47,3 +49,21 @@ def _parts(divisor: float) -> tuple[float, float] | None:
     if abs(float(high)) > abs(1 / divisor):
         high = np.nextafter(high, np.float32(0))
     return float(high), float(np.float32(1 / divisor - float(high)))
+
+
+def root_below_one(graph: Graph, operation: Operation) -> Pointwise | None:
+    """The root of a float that 1 is divided by, where nothing else needs it: one instruction has
+    both, where a root and a quotient of all bits have dozens.
+    """
+    if not isinstance(operation, Pointwise) or operation.output.dtype is not DataType.Float:
+        return None
+    if operation.op in ("div", "truediv") and is_number(operation.inputs[0], 1):
+        root = operation.inputs[1]
+    elif operation.op == "reciprocal":
+        root = operation.inputs[0]
+    else:
+        return None
+    made = root.definition if isinstance(root, TensorView) else None
+    if not (isinstance(made, Pointwise) and made.op == "sqrt"):
+        return None
+    return made if len(graph.uses(made.output)) == 1 and not made.output.is_output else None

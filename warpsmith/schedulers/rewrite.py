@@ -45,7 +45,7 @@ from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
-from warpsmith.schedulers.quotients import divided_by_parts
+from warpsmith.schedulers.quotients import divided_by_parts, root_below_one
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
@@ -72,6 +72,10 @@ def rewrite(fusion: Fusion) -> None:
         elif (kept := _kept_or_nothing(graph, operation)) is not None:
             assert isinstance(operation, Pointwise)
             _add_to_what_is_kept(fusion, operation, *kept)
+        elif (root := root_below_one(graph, operation)) is not None:
+            assert isinstance(operation, Pointwise)
+            fusion.replace(operation, Pointwise("rsqrt", root.inputs, operation.output))
+            fusion.operations.remove(root)
         elif (quotient := divided_by_parts(operation)) is not None:
             fusion.replace(operation, quotient)
         elif _is_rounded_quotient(graph, operation):

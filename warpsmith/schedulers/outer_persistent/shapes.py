@@ -43,9 +43,10 @@ LEAST_ROWS = 128
 SECTOR_BYTES = 32
 """Bytes of a row that memory gives at least; narrower pieces would be read twice."""
 
-PIECES = ((128, 1.0), (64, 0.9), (SECTOR_BYTES, 0.7), (0, 0.5))
+PIECES = ((128, 1.0), (64, 0.9), (SECTOR_BYTES, 0.7), (16, 0.5))
 """Bytes of a row that a block reads, and what is left of the rate where it reads so few: medians of
-33 norms of images whose accesses need no predicates (one H100, 2026-11-26)."""
+33 norms of images whose accesses need no predicates (one H100, 2026-11-26). Of fewer bytes as much
+less: sectors come whole."""
 
 COPY_SHARE = 0.889017
 """Of the memory's rate, what a copy reaches (one H200, 2026-11-21)."""
@@ -194,15 +195,20 @@ def time_us(work: Work, shape: OuterPersistentParams, blocks_per_sm: int) -> flo
     at_once = min(blocks, blocks_per_sm * work.sms)
     together = -(-at_once // work.sms)
     piece = shape.wide * work.widest if shape.wide < work.width else PIECES[0][0]
-    share = next(share for least, share in PIECES if piece >= least)
     warps = together * max(1, shape.threads // 32)
     alone = MOST_OF_ONE * min(at_once, work.sms) / work.sms
-    busy = share * min(1.0, alone, warps / ENOUGH_WARPS)
+    busy = share_of(piece) * min(1.0, alone, warps / ENOUGH_WARPS)
     moved = work.length * work.width * (work.loaded + work.stored) / work.bytes_per_us
     rounds = -(-blocks // (blocks_per_sm * work.sms))
     doubled = math.log2(shape.cluster)
     first, later = (us + exchange * doubled for us, exchange in (FIRST_US, ROUND_US))
     return moved / busy + first + (rounds - 1) * later / (MOST_HIDING if together > 1 else 1)
+
+
+def share_of(piece: int) -> float:
+    """What is left of memory's rate where blocks read pieces of so many bytes of each row."""
+    least, share = next((pair for pair in PIECES if piece >= pair[0]), PIECES[-1])
+    return share * min(1.0, piece / least)
 
 
 def time_apart_us(work: Work) -> float:

@@ -15,7 +15,12 @@ from warpsmith.schedulers.multiprocessor import (
     together,
 )
 from warpsmith.schedulers.outer_grid.shapes import share_of_lines
-from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES, SECTOR_BYTES
+from warpsmith.schedulers.outer_persistent.shapes import (
+    MOST_OF_ONE,
+    PIECES,
+    SECTOR_BYTES,
+    share_of,
+)
 from warpsmith.schedulers.params import Params
 from warpsmith.targets.family import WARP
 from warpsmith.values import dataclass
@@ -309,7 +314,7 @@ def _share(work: Work, shape: PartsParams) -> float:
     piece = PIECES[0][0]
     if shape.parts_inside and shape.block_y < work.beside:
         piece = part * shape.block_y
-    share = next(share for least, share in PIECES if piece >= least)
+    share = share_of(piece)
     return min(share, L2_RATE * piece / SECTOR_BYTES)
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 
 from warpsmith.schedulers.multiprocessor import power_of_two_above
-from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES
+from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES, share_of
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -94,10 +94,11 @@ def _merit(tall: Tall, lanes: int, target: Target) -> tuple[float, int]:
         asked = _threads_alone(lanes, groups, target) * tall.unroll * tall.loads
         busy *= min(1.0, asked / ON_THE_WAY)
     piece = PIECES[0][0] if groups == 1 else lanes * tall.access
-    share = next(share for least, share in PIECES if piece >= least)
     more = 1.0 if tall.vectors % lanes == 0 else GUARDED * lanes * groups / tall.vectors
     moved = tall.rows * tall.vectors * tall.loads / target.rates.memory
-    return moved * more / (busy * share) + (JOIN_US if shared > 1 else 0.0), abs(lanes - USUAL)
+    return moved * more / (busy * share_of(piece)) + (JOIN_US if shared > 1 else 0.0), abs(
+        lanes - USUAL
+    )
 
 
 def _widths(tall: Tall) -> Iterator[int]:
