@@ -158,3 +158,45 @@ def test_an_input_of_a_part_of_merged_rows_is_loaded_in_vectors() -> None:
     assert "T0[" not in compiled.asm["cuda"]
     assert compiled.verify().verdict == "clean"
     assert np.array_equal(fd.execute([rows, two])[0], np.concatenate([2 * rows, -rows], 1))
+
+
+@pytest.mark.parametrize("shape", [(3, 40, 7, 7), (2, 64, 4, 24), (1, 33, 5, 9)])
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_heights_and_widths_are_one_side_of_a_tile(
+    channels_last: bool, shape: tuple[int, ...]
+) -> None:
+    """Which alone have less than half of one."""
+    images, channels, height, width = shape
+    with FusionDefinition() as fd:
+        sizes = (images, height, width, channels) if channels_last else shape
+        x = fd.define_tensor([-1] * 4, dtype=DataType.Float)
+        bias = fd.define_tensor([-1], dtype=DataType.Float)
+        wide = bias if channels_last else ops.broadcast(bias, [False, True, True])
+        order = (0, 3, 1, 2) if channels_last else (0, 2, 3, 1)
+        fd.add_output(ops.permute(ops.add(x, wide), order))
+    generator = np.random.default_rng(4)
+    given = [generator.random(s, dtype=np.float32) for s in (sizes, (channels,))]
+    sides = (
+        "first=1, dimension=1, columns=2" if channels_last else "first=1, dimension=2, columns=3"
+    )
+    assert sides in lower_call(fd.fusion, given).compile().explain()
+    check_automatic(fd.fusion, dict(zip(("T0", "T1"), given, strict=True)))
+
+
+@pytest.mark.parametrize("heads", [2, 3])
+def test_a_part_of_an_input_s_rows_is_loaded_in_vectors(heads: int) -> None:
+    """Rows of heads, of which each becomes a row: `[words, heads * 64]` to `[heads, words, 64]`."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, heads * 64], dtype=DataType.Half)
+        bias = fd.define_tensor([heads * 64], dtype=DataType.Half)
+        apart = ops.reshape(ops.add(x, bias), [x.shape_axes[0].extent, heads, 64])
+        fd.add_output(ops.permute(apart, (1, 0, 2)))
+    generator = np.random.default_rng(4)
+    given = [generator.random(s).astype(np.float16) for s in ((9, heads * 64), (heads * 64,))]
+    (line,) = (
+        line
+        for line in lower_call(fd.fusion, given).compile().explain().splitlines()
+        if "vectorized=" in line
+    )
+    assert all(name in line for name in ("'T0'", "'T1'"))
+    check_automatic(fd.fusion, dict(zip(("T0", "T1"), given, strict=True)))

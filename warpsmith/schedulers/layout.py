@@ -25,8 +25,8 @@ class InnerRun:
     """The dimensions `axes[start:]` of a domain, and the copies that walk them contiguously.
 
     Attributes:
-        beside: copies that walk a part of the fastest dimension so, which was merged of several,
-            with the extent of that part.
+        beside: copies that walk a part of the fastest dimension so, which was merged of several, or
+            a dimension of which that is the fastest part; with the extent of the part.
     """
 
     axes: tuple[IterDomain, ...]
@@ -105,9 +105,17 @@ def beside_run(
     domains: DomainMap, run: InnerRun, caches: Iterable[Cached]
 ) -> tuple[tuple[Cached, Expr], ...]:
     """`InnerRun.beside` of a run, among these copies."""
-    parts = set(fastest_parts(domains, domains.group(run.axes[-1]))) if run.axes else set()
-    found = ((cached, fastest(domains, cached)) for cached in caches)
-    return tuple((cached, domains.extent(part)) for cached, part in found if part in parts)
+    if not run.axes:
+        return ()
+    last, found = domains.group(run.axes[-1]), []
+    parts = set(fastest_parts(domains, last))
+    for cached in caches:
+        own = fastest(domains, cached)
+        if own in parts:
+            found.append((cached, domains.extent(own)))
+        elif own is not None and own != last and last in fastest_parts(domains, own):
+            found.append((cached, run.last))
+    return tuple(found)
 
 
 def fastest_parts(domains: DomainMap, group: Group) -> Iterator[Group]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
@@ -29,6 +30,7 @@ from warpsmith.schedulers.pointwise.heuristic import (
     TILE,
     PointwiseParams,
     Transposed,
+    columns_of,
     inner_run,
     row_of,
 )
@@ -155,17 +157,19 @@ def _tiled(
     run: InnerRun,
     transposed: Transposed,
 ) -> None:
-    """Square tiles of the output's fastest dimension and the transposed inputs' fastest one.
+    """Square tiles of the output's fastest dimensions and the transposed inputs' fastest ones.
 
     A transposed input is read along its own fastest dimension, put into shared memory, and read
     back along the output's. Loops `[grid_x, passes, block_x, vector]` over the tile, rows of the
     output first for the output and columns first for the input.
     """
-    run = run.last_only()
-    walked = map_of(fusion).extent_of(run.axes[transposed.dimension])
-    fusion.divisors |= {(run.extent, params.vector), (walked, transposed.vector)}
-    last = len(output.loop) - 1
-    reorder(output, {transposed.dimension: last - 1})
+    domains, rows = map_of(fusion), run.axes[transposed.first : transposed.dimension + 1]
+    walked = integers.mul(*map(domains.extent_of, rows))
+    columns = columns_of(domains, run, transposed)
+    fusion.divisors |= {(columns.extent, params.vector), (walked, transposed.vector)}
+    merge_all(output, transposed.columns, len(output.loop))
+    merge_all(output, transposed.first, transposed.dimension + 1)
+    reorder(output, {transposed.first: len(output.loop) - 2})
     split(output, -1, TILE)
     split(output, -3, TILE)
     reorder(output, {-2: -3})

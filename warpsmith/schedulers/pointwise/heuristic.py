@@ -55,12 +55,16 @@ class Transposed:
     """Inputs whose fastest dimension is not the output's: they pass through shared memory.
 
     Attributes:
-        dimension: their fastest dimension, as a place in the output's memory order.
+        first, dimension: places in the output's memory order of the dimensions that they walk, from
+            the first to their fastest one, which are one axis of the tiles.
+        columns: place of the first dimension of the other axis, which goes on to the last one.
         names: their names.
-        vector: adjacent elements per access along that dimension.
+        vector: adjacent elements per access along `dimension`.
     """
 
+    first: int
     dimension: int
+    columns: int
     names: tuple[str, ...]
     vector: int
 
@@ -176,7 +180,7 @@ def _walk(
     run = inner_run(fusion, domains, caches)
     transposed = _transposed(domains, caches, problem, run)
     if transposed is not None:
-        run = run.last_only()
+        run = columns_of(domains, run, transposed)
     # A run of all dimensions ends where the tensors end, so only its last vector can be short. The
     # code for that costs 2 to 5 %, so it is left out where the fastest dimension makes it needless.
     vector = run.vector(problem, cut_short=transposed is None and run.start == 0)
@@ -191,6 +195,12 @@ def _walk(
         if longer.start == 0 and narrow:
             return longer, None, wider, problem.size(longer.extent) % wider == 0, True
     return run, transposed, vector, whole, False
+
+
+def columns_of(domains: DomainMap, run: InnerRun, transposed: Transposed) -> InnerRun:
+    """The run cut down to the columns of tiles."""
+    extent = integers.mul(*map(domains.extent_of, run.axes[transposed.columns :]))
+    return replace(run, start=transposed.columns, extent=extent, beside=())
 
 
 def _around(
@@ -293,8 +303,11 @@ def _transposed(
     if len(found) != 1:
         return None
     ((dimension, inputs),) = found.items()
-    other = problem.size(domains.extent_of(run.axes[dimension]))
-    if min(problem.size(run.last), other) < TILE // 2:
+    walked = find_inner_run(domains, run.axes[: dimension + 1], inputs)
+    other = problem.size(walked.extent)
+    columns = max(run.start, dimension + 1)
+    extent = integers.mul(*map(domains.extent_of, run.axes[columns:]))
+    if min(problem.size(extent), other) < TILE // 2:
         return None
     width = widest_vector([cached.memory.dtype for cached in inputs])
     while width > 1 and (
@@ -303,7 +316,9 @@ def _transposed(
         width //= 2
     strided = any(False in cached.memory.contiguity for cached in inputs)
     return Transposed(
+        first=walked.start,
         dimension=dimension,
+        columns=columns,
         names=tuple(cached.name for cached in inputs),
         vector=1 if strided else width,
     )
