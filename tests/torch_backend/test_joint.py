@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import conv1d
+from torch.nn.functional import conv1d, interpolate
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -180,3 +180,26 @@ def test_what_a_model_says_of_checkpoints_holds() -> None:
     result = fast(weight.requires_grad_())
     assert (3, 5, 4) in {tuple(saved.shape) for saved in result.grad_fn.saved_tensors}
     torch.testing.assert_close(gradients(fast, weight)[0], gradients(program, weight)[0])
+
+
+@pytest.mark.parametrize(
+    ("mode", "scale", "added"), [("nearest", 2, 0), ("nearest", 1.5, 1), ("bilinear", 2, 4)]
+)
+def test_gradients_of_enlarged_images_are_not_sorted(mode: str, scale: float, added: int) -> None:
+    def enlarged(x: Tensor) -> Tensor:
+        return interpolate(x, scale_factor=scale, mode=mode)
+
+    x = torch.randn(2, 3, 4, 6)
+    found, ran = gradients(torch.compile(enlarged, backend=backend), x)
+    torch.testing.assert_close(found, gradients(enlarged, x)[0])
+    assert (ran.count("index_add"), "index_put" in ran) == (added, False)
+
+
+def test_where_no_order_may_differ_other_pixels_are_sorted() -> None:
+    torch.use_deterministic_algorithms(True)
+    try:
+        half = torch.compile(lambda x: interpolate(x, scale_factor=1.5), backend=backend)
+        _, ran = gradients(half, torch.randn(2, 3, 4, 6))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert "index_add" not in ran

@@ -10,6 +10,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.permutations import read_gradients
+from warpsmith.torch_backend.pixels import add_up_pixels
 from warpsmith.torch_backend.saved import let_compute_again, read_words_again
 
 
@@ -20,6 +21,7 @@ def partition(
     module.graph.eliminate_dead_code()
     module.graph = fx_graph_cse(module.graph)
     read_gradients(module.graph)
+    add_up_pixels(module.graph)
     let_compute_again(module.graph, num_fwd_outputs)
     read_words_again(module.graph)
     with functorch_config.patch(cse=False):  # it would take aliases for what they are aliases of

@@ -35,7 +35,7 @@ def read_gradients(graph: Graph) -> None:
     numbered = {node: number for number, node in enumerate(graph.nodes)}
     for node in graph.find_nodes(op="call_function", target=aten.index_put.default):
         base, places, values, *accumulated = node.args
-        if accumulated != [True] or len(places) != 1 or not _is_zero(base):
+        if accumulated != [True] or len(places) != 1 or not is_zero(base):
             continue
         order, each = _divided(places[0])
         (rows, *rest), count = node.meta["val"].shape, _length(order)
@@ -55,7 +55,8 @@ def read_gradients(graph: Graph) -> None:
         graph.erase_node(node)
 
 
-def _is_zero(node: Node) -> bool:
+def is_zero(node: Node) -> bool:
+    """Whether a node is a tensor of zeros."""
     if node.target is aten.full.default:
         return bool(node.args[1] == 0)
     return node.target in (aten.zeros.default, aten.new_zeros.default)
