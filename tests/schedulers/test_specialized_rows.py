@@ -9,6 +9,7 @@ import pytest
 import warpsmith
 from tests.support.norms_backward import (
     Case,
+    explained,
     layer_norm_backward,
     on_simulator,
     residual_backward,
@@ -16,7 +17,7 @@ from tests.support.norms_backward import (
 )
 from warpsmith import FusionDefinition, knobs
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows import turns
+from warpsmith.schedulers.rows import role, strategy, turns
 from warpsmith.schedulers.rows.params import RowParams
 from warpsmith.schedulers.rows.predict import Predictor
 from warpsmith.schedulers.rows.rows import Rows
@@ -65,6 +66,28 @@ def test_against_float64(variant: str, rows: int, forced: Any) -> None:
     found = on_simulator(program, case.inputs(program))
     for result, expected in zip(found, case.expected(program), strict=True):
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
+
+
+def test_sums_of_threads_past_the_end_of_a_row_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four groups of 128 threads have 3072 elements of a row of 2488, and all of their sums."""
+    case = Case((1336, 2488), "bfloat16")
+    tight = {"block_x": 128, "unroll": 3, "block_y": 4, "blocks_per_sm": 1, "rows_per_thread": 1}
+
+    def deepest(rows: Rows, problem: Problem, **_: object) -> tuple[tuple[RowParams, float], ...]:
+        found: list[RowParams] = []
+
+        def time(params: RowParams) -> float:
+            found.append(params)
+            return 0.0
+
+        role.choose(rows, problem, time)  # type: ignore[arg-type]
+        mine = [each for each in found if all(getattr(each, k) == v for k, v in tight.items())]
+        return ((max(mine, key=lambda each: each.ring), 0.0),)
+
+    monkeypatch.setattr(strategy, "candidates", deepest)
+    words = explained(residual_backward, case.inputs(residual_backward))
+    assert "warp_specialize=True" in words
+    assert "joined=True" in words
 
 
 def test_dimensions_of_one_element_by_definition(forced: Any) -> None:

@@ -83,6 +83,12 @@ class Streamed:
     def vectors(self) -> int:
         return self.length // self.vector
 
+    def joined_bytes(self, vectors: int, groups: int) -> int:
+        """Of shared memory in which a block adds the sums of so many groups, whose threads have so
+        many vectors, of which some may lie past the end of a row.
+        """
+        return self.summed * groups * vectors * self.vector
+
 
 def refusal(rows: Streamed) -> str:
     """Why no block can have rows loaded by a role; empty where one can."""
@@ -133,6 +139,7 @@ def _unhurried(
             room = EASY_SHARE * registers_at_launch(groups * block_x, blocks, rows.limits)
             room -= 0 if exact else PREDICATE_REGISTERS
             joined = rows.summed > 0 and groups > 1
+            sums = rows.joined_bytes(block_x * unroll, groups) if joined else 0
             if each > 1 and joined and rows.summed > ONE_SUM:
                 continue  # ptxas keeps both rows through the joining, and spills
             held = blocks * each * rows.stage
@@ -140,10 +147,7 @@ def _unhurried(
             for form in forms:
                 if form.registers > room or (form.reread and each > 1):
                     continue
-                depths = {
-                    _stages(rows, each, groups, blocks, form, joined=joined, wanted=most)
-                    for most in wanted
-                }
+                depths = {_stages(rows, each, groups, blocks, form, sums, most) for most in wanted}
                 enough = sorted(stages for stages in depths if stages >= 2 * groups)
                 for stages in enough:
                     yield form.params(
@@ -187,7 +191,8 @@ def _shapes(rows: Streamed) -> Iterator[tuple[_Form, RowParams]]:
             room -= 0 if exact else PREDICATE_REGISTERS
             wanted = 1 + -(-RING_BYTES // (each * rows.stage))
             for form, joined in product(forms, joins):
-                stages = _stages(rows, 1, groups, each, form, joined=joined, wanted=wanted)
+                sums = rows.joined_bytes(block_x * unroll, groups) if joined else 0
+                stages = _stages(rows, 1, groups, each, form, sums, wanted)
                 if stages > 1 and form.registers <= room:
                     yield (
                         form,
@@ -293,15 +298,14 @@ def _forms(rows: Streamed, threads: int, unroll: int, kept: int) -> Iterator[_Fo
 
 
 def _stages(
-    rows: Streamed, kept: int, groups: int, blocks: int, form: _Form, *, joined: bool, wanted: int
+    rows: Streamed, kept: int, groups: int, blocks: int, form: _Form, sums: int, wanted: int
 ) -> int:
     """Stages of a block: a multiple of the groups, as many as are wanted or fit.
 
-    Each holds `kept` rows. Sums are joined in shared memory.
+    Each holds `kept` rows. The block has `sums` bytes for what its groups summed.
     """
     stage = kept * rows.stage
-    sums = rows.summed * groups if joined else 0
-    room = rows.limits.block_shared // blocks - SHARED_FIXED - rows.length * (form.kept + sums)
+    room = rows.limits.block_shared // blocks - SHARED_FIXED - rows.length * form.kept - sums
     return min(-(-min(MOST_STAGES, wanted) // groups), room // stage // groups) * groups
 
 
