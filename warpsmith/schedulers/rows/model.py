@@ -27,8 +27,8 @@ START_US = 3.68
 SECOND_US = 2.73
 """A second kernel, which adds the sums of columns that blocks leave."""
 
-ROLE_US = 1.3
-"""A role's start."""
+ROLE_US, SUMS_ROLE_US = 1.3, 1.6
+"""A role's start, and beside sums of columns: there it was chosen where others were faster."""
 
 MEMORY_SHARE = 0.949
 TURNS_SHARE = 0.78
@@ -87,11 +87,11 @@ SUM_INSTRUCTIONS = 34.7
 """Of a warp in each turn of a block that goes round, and for each sum of a row."""
 
 SUMS_BYTES = 100_000_000
-SUMS_OPERATION_US, SUMS_TURN_INSTRUCTIONS, LONE_LOSS = 0.0007, 330.0, 0.02
+SUMS_OPERATION_US, SUMS_TURN_INSTRUCTIONS, LONE_LOSS = 0.0007, 70.0, 0.02
 """OPERATION_US and TURN_INSTRUCTIONS of so many bytes of rows of several sums, beside those of
-columns: few threads with many elements are better there; and more of the time, for MANY_ELEMENTS
-beyond the first, of a row that is alone on a multiprocessor. Of 41 LayerNorms backward in 2 to 11
-shapes the choice lost 2.9 %, and loses 1.6 (H200, 2026-11-26, docs/lessons/norms_backward.md)."""
+columns, the second for one warp of a row and for each doubling of its warps: few threads with many
+elements are better there; and more of the time, for MANY_ELEMENTS beyond the first, of a row that
+is alone on a multiprocessor (H200, docs/lessons/norms_backward.md)."""
 
 SHARPNESS = 4.28
 """Of the maximum of what limits a multiprocessor."""
@@ -153,7 +153,7 @@ ASKED_BYTES of these at once is no gain: more of the time for each doubling."""
 
 def least_in_turns(work: Work, target: Target) -> float:
     """Microseconds that no shape takes less than where blocks go round rows that a role loads."""
-    return START_US + ROLE_US + _memory(work, target, True)
+    return START_US + _role(work) + _memory(work, target, True)
 
 
 def predicted_us(work: Work, params: RowParams, target: Target) -> float:
@@ -179,7 +179,7 @@ def predicted_us(work: Work, params: RowParams, target: Target) -> float:
     )
     total = (
         (FEW_START_US if few else START_US)
-        + (ROLE_US if params.warp_specialize else 0.0)
+        + (_role(work) if params.warp_specialize else 0.0)
         + (1 + _loss(work, params, ring)) * body
     )
     if not in_turns:
@@ -190,6 +190,10 @@ def predicted_us(work: Work, params: RowParams, target: Target) -> float:
         crowd = 0.0 if work.evict_last else max(0.0, ring / FEW_BYTES - 1)
         total += LATENCY_US + first / (FIRST_SHARE * target.rates.sm_load) + CROWD_US * crowd**2
     return total + _sums(work, params, teams, target)
+
+
+def _role(work: Work) -> float:
+    return SUMS_ROLE_US if work.summed else ROLE_US
 
 
 def _in_turns(work: Work, params: RowParams) -> bool:
@@ -242,7 +246,9 @@ def _instructions(work: Work, params: RowParams, held: float, target: Target) ->
     inputs = work.loaded / work.item * (work.stages if params.reread else 1)
     accesses = params.rows_per_thread * params.unroll * (inputs + work.stored / work.item)
     each = SUM_INSTRUCTIONS * work.sums * params.rows_per_thread
-    turn = SUMS_TURN_INSTRUCTIONS if _of_sums(work) else TURN_INSTRUCTIONS
+    turn = TURN_INSTRUCTIONS
+    if _of_sums(work):
+        turn = SUMS_TURN_INSTRUCTIONS * (1 + doublings(params.block_x / WARP))
     each += turn if _in_turns(work, params) else 0.0
     each += MASKED_INSTRUCTIONS * accesses if not params.exact else 0.0
     part = min(params.block_x * params.unroll * params.vector, work.length / params.cluster)
