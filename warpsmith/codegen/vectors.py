@@ -43,8 +43,8 @@ def vector_lines(copy: CopyVector, value: ValueText, *, early: bool) -> list[str
 
 def has_predicate(copy: Statement, *, turns: bool) -> bool:
     """Whether a copy under a condition is one instruction with a predicate: a load of types of less
-    than a register, which would else be taken apart inside the branch. Those from shared memory in
-    `turns` keep the branch, which most warps skip.
+    than a register, which would else be taken apart inside the branch, or one beside these. Those
+    from shared memory in `turns` keep the branch, which most warps skip.
     """
     return (
         isinstance(copy, CopyVector)
@@ -52,7 +52,8 @@ def has_predicate(copy: Statement, *, turns: bool) -> bool:
         and not (turns and copy.source.memory is MemoryType.shared)
         and not _is_local(copy.source)
         and _is_local(copy.target)
-        and copy.target.dtype.size < LEAST_WORD <= copy.width * copy.target.dtype.size
+        and (copy.target.dtype.size < LEAST_WORD or copy.width == 1)
+        and copy.width * copy.target.dtype.size >= LEAST_WORD
     )
 
 

@@ -55,6 +55,7 @@ from warpsmith.lower.passes.lay_out_shared import lay_out_shared
 from warpsmith.lower.passes.list_scalars import list_scalars
 from warpsmith.lower.passes.load_ahead import load_ahead
 from warpsmith.lower.passes.load_anyway import load_anyway
+from warpsmith.lower.passes.load_beside import load_beside
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.mask_last_pass import mask_last_pass
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
@@ -193,6 +194,7 @@ PASSES = (
     _always(peel_ends, "after barriers, which no copied loop may hold"),
     _always(split_full_passes, "after barriers, which no copied loop may hold"),
     _always(load_anyway, "where splitting left loads under predicates"),
+    _always(load_beside, "behind it, for it may leave rows no condition"),
     _always(compare_lanes, "once nothing asks any more which comparisons are of begins and ends"),
     _always(batch_welford, "where splitting left steps without predicates"),
     _always(
