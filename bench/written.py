@@ -232,6 +232,14 @@ def table(rows: list[Written]) -> Iterator[str]:
         yield f"| {name} | {sizes} | {ours:.1f} | {theirs:.1f} | {row.ratio:.2f} |"
 
 
+def _show(paths: list[Path]) -> int:
+    kept = [json.loads(path.read_text()) for path in paths]
+    rows = [Written(**row) for each in kept for row in each["rows"]]
+    print(f"{kept[0]['gpu']}, seed {kept[0]['seed']}, {kept[0]['date']}")
+    print(*report(rows), *table(rows), sep="\n")
+    return 0
+
+
 def main() -> int:
     from bench.programs import PROGRAMS
     from bench.trained import MODULES
@@ -244,13 +252,7 @@ def main() -> int:
     parser.add_argument("--show", type=Path, nargs="+", help="print the rows of these files")
     options = parser.parse_args()
     if options.show:
-        kept = [json.loads(path.read_text()) for path in options.show]
-        rows = [Written(**row) for each in kept for row in each["rows"]]
-        print(
-            f"{kept[0]['gpu']}, seed {kept[0]['seed']}, {kept[0]['date']}", *report(rows), sep="\n"
-        )
-        print(*table(rows), sep="\n")
-        return 0
+        return _show(options.show)
     setting = setting_here("none", quick=True)
     if setting.gpu == "none":
         raise DeviceError("programs are timed on a GPU, and there is none", code="WS0345")
@@ -265,8 +267,8 @@ def main() -> int:
         print(rows[-1], flush=True)
         if options.json:
             told = {"gpu": setting.gpu, "date": setting.date, "versions": setting.versions}
-            kept = {**told, "seed": options.seed, "rows": [asdict(row) for row in rows]}
-            options.json.write_text(json.dumps(kept))
+            whole = {**told, "seed": options.seed, "rows": [asdict(row) for row in rows]}
+            options.json.write_text(json.dumps(whole))
     print(f"{setting.gpu}, seed {options.seed}", *report(rows), sep="\n")
     return 0
 

@@ -22,8 +22,9 @@ WIDEST, USUAL = 64, 16
 WIDE_BYTES = 16
 """Of the widest access."""
 
-FEW, MANY = 256, 512
-"""Threads of a block: where it has little to load, or is not alone, and otherwise."""
+FEW, MANY, MOST = 256, 512, 1024
+"""Threads of a block: where it has little to load, or is not alone, otherwise, and of accesses so
+narrow that twice as many ask for no more than is on its way."""
 
 ON_THE_WAY = 32768
 """Bytes that a multiprocessor asks for at a time where it has all that it can get of the memory."""
@@ -75,7 +76,8 @@ def tall_block(tall: Tall, target: Target) -> tuple[int, int]:
     pass_bytes = MANY * tall.unroll * tall.loads
     if shared > 1:
         threads = MANY if bytes_each > MANY_PASSES * pass_bytes else FEW
-        return lanes, _height(lanes, threads)
+        narrow = threads == MANY and 2 * pass_bytes <= ON_THE_WAY
+        return lanes, _height(lanes, MOST if narrow else threads)
     return lanes, _height(lanes, _threads_alone(lanes, groups, target))
 
 
