@@ -72,8 +72,9 @@ def einsum(
         term = terms[0].summed(terms[0].declared - result, None)
     else:
         later = [result.union(*(t.declared for t in terms[k + 1 :])) for k in range(len(terms))]
+        sums = bool(result.union(*(t.declared for t in terms)) - result)
         term = reduce(
-            lambda done, step: _paired(done, step[0], step[1], precision),
+            lambda done, step: _paired(done, step[0], step[1], sums, precision),
             zip(terms[1:], later[1:], strict=True),
             terms[0],
         )
@@ -117,6 +118,8 @@ class _Term:
         return _Term(squeeze(self.tensor, ones), labels, self.declared, self.made)
 
     def cast(self, dtype: DataType) -> _Term:
+        if self.tensor.dtype is dtype:
+            return self
         return _Term(converted_tensor(self.tensor, dtype), self.labels, self.declared, True)
 
     def arranged(self, order: Sequence[Label]) -> TensorView:
@@ -128,11 +131,15 @@ class _Term:
         return _widened(self.arranged(order), [label not in self.labels for label in order])
 
 
-def _paired(a: _Term, b: _Term, kept: frozenset[Label], precision: Precision) -> _Term:
-    """The product of two, summed over what nobody keeps."""
+def _paired(a: _Term, b: _Term, kept: frozenset[Label], sums: bool, precision: Precision) -> _Term:
+    """The product of two, summed over what nobody keeps; `sums` says that the equation sums, so
+    that what is only multiplied here has the type of sums, too.
+    """
     gone = (a.declared | b.declared) - kept
     declared = (a.declared | b.declared) & kept
     if not gone:
+        if sums:
+            a, b = (x.cast(result_of(x.tensor.dtype)) for x in (a, b))
         if a.made or b.made:
             a, b = _of_one_type(a, b)
         a, b = a.without_ones(), b.without_ones()
