@@ -119,8 +119,8 @@ def test_results_wrap_at_every_step(dtype: DataType) -> None:
 
 def test_numbers_without_a_sign_take_negative_ones() -> None:
     x = numbers(DataType.UInt8, 5)
-    found = ran(lambda x: (x + -1, ops.lt(x, -100), x * -3), x)
-    for got, want in zip(found, (x + -1, x < -100, x * -3), strict=True):
+    found = ran(lambda x: (x + -1, ops.lt(x, -100), x * -3, x // -3), x)
+    for got, want in zip(found, (x + -1, x < -100, x * -3, x // -3), strict=True):
         same(got, want, "")
 
 

@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Protocol, TypeVar, overload
 
 from warpsmith.errors import DefinitionError
-from warpsmith.ir.arithmetic import operator
+from warpsmith.ir.arithmetic import convert, operator
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
@@ -209,6 +209,9 @@ def floor_divide(lhs: Operand, rhs: Operand) -> Value:
     scalars = [v for v in values if isinstance(v, Expr) and v.dtype.is_int]
     if len(scalars) == 2:  # sizes stay sizes
         return operator("floordiv", *scalars)
+    common = common_type(values)
+    dtype = common if common.is_int else common.compute
+    lhs, rhs = (convert(v, dtype) if isinstance(v, Expr) else v for v in values)  # their signs
     rest = apply("fmod", lhs, rhs)
     whole = apply("div", lhs, rhs)
     if rest.dtype.is_float:
