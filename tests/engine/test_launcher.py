@@ -146,6 +146,18 @@ def test_a_negated_view_with_the_strides_of_a_plain_one(gpu: StandIn) -> None:
     assert negated.is_neg()
     assert negated.stride() == x.stride()
     assert not taken_by_c(made, negated, y)
+    with pytest.raises(WarpsmithError, match=r"WS0300.*negates on reading"):
+        made(negated, y)
+
+
+def test_a_tensor_whose_memory_was_given_back(gpu: StandIn) -> None:
+    """As of a shard of weights; it is no empty one."""
+    x, y = pair()
+    made = fused(gpu, lambda x, y: x + y, x, y)
+    x.untyped_storage().resize_(0)
+    assert not taken_by_c(made, x, y)
+    with pytest.raises(WarpsmithError, match=r"WS0300.*a Tensor of \(6, 4\) has no memory"):
+        made(x, y)
 
 
 def test_gradients_are_refused_where_they_are_recorded(gpu: StandIn) -> None:

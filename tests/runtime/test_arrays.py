@@ -83,6 +83,12 @@ def test_tensors_without_plain_memory_are_refused() -> None:
     assert describe(negated.resolve_neg()).shape == (3,)
 
 
+def test_masks_are_not_lost() -> None:
+    masked = np.ma.masked_array(np.ones(3, np.float32), mask=[0, 1, 0])
+    with pytest.raises(ArgumentError, match=r"what the array masks; pass `array.filled\(value\)"):
+        describe(masked)
+
+
 def test_strides_within_an_element_are_refused() -> None:
     packed = np.zeros(4, np.dtype([("a", "i1"), ("b", "f4")]))["b"]
     with pytest.raises(ArgumentError, match=r"strides of \(5,\) bytes are not whole elements of 4"):

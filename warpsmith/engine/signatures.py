@@ -9,6 +9,7 @@ from warpsmith.engine.bind import Binding
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.places import parts_of
 from warpsmith.ir.scalar import Symbol
+from warpsmith.runtime.arrays import start_of
 
 
 def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> tuple[object, ...]:
@@ -23,7 +24,8 @@ def signature(inputs: Sequence[object], sizes: frozenset[int] = frozenset()) -> 
         if stride is not None:  # a torch tensor
             tensor: Any = value
             place = tensor.get_device()
-            parts.append((tensor.shape, stride(), tensor.dtype, place, tensor.data_ptr() & 15))
+            start = start_of(tensor)
+            parts.append((tensor.shape, stride(), tensor.dtype, place, start))
         elif hasattr(value, "__array_interface__"):
             array: Any = value
             parts.append((array.shape, array.strides, array.dtype, array.ctypes.data & 15))

@@ -40,8 +40,8 @@ def exact(args: Sequence[Any]) -> tuple[object, ...]:
         elif hasattr(value, "data_ptr"):  # PyTorch
             if arrays.consists_of_others(value):
                 raise Unusual
-            aligned = value.data_ptr() & 15
-            parts.append((value.dtype, value.shape, value.stride(), value.get_device(), aligned))
+            start = arrays.start_of(value)
+            parts.append((value.dtype, value.shape, value.stride(), value.get_device(), start))
         elif kind is np.ndarray:
             aligned = value.ctypes.data & 15
             parts.append((value.dtype, value.shape, value.strides, aligned))

@@ -118,6 +118,15 @@ def returned(result: Any, like: object) -> Any:
     return getattr(library, make, lambda own: own)(result)
 
 
+def start_of(tensor: Any) -> int:
+    """What a call depends on of where a tensor of PyTorch's begins: bytes behind a multiple of 16.
+
+    Below 0 where that says too little: it has no memory, or is negated on reading.
+    """
+    address: int = tensor.data_ptr()
+    return address & 15 if address and not tensor.is_neg() else -1
+
+
 def consists_of_others(tensor: Any) -> bool:
     """Whether a tensor of PyTorch's has no memory of its own, as a `DTensor`."""
     return hasattr(tensor, "__tensor_flatten__")
@@ -218,6 +227,11 @@ def _describe_tensor(tensor: Any) -> ArrayInfo:
             f"a tensor on device `{tensor.device}` is not supported",
             remedy="move it to the CPU or to a CUDA device",
         )
+    if not pointer and 0 not in tensor.shape:
+        raise ArgumentError(
+            f"a {type(tensor).__name__} of {tuple(tensor.shape)} has no memory",
+            remedy="pass a tensor whose storage is there and holds its elements",
+        )
     fields = ("torch", dtype, tensor.shape, strides, place, ordinal, pointer)
     return tuple.__new__(ArrayInfo, fields)  # half the time of ArrayInfo(*fields), per argument
 
@@ -226,6 +240,11 @@ def _describe_numpy(array: np.ndarray) -> ArrayInfo:
     dtype = _FROM_NUMPY.get(array.dtype)
     if dtype is None:
         raise _unsupported_dtype(array.dtype)
+    if isinstance(array, np.ma.MaskedArray):
+        raise ArgumentError(
+            "kernels would read what the array masks",
+            remedy="pass `array.filled(value)`, or its mask as an argument of its own",
+        )
     size = array.itemsize
     if any(stride % size for stride in array.strides):
         raise ArgumentError(

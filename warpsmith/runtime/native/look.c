@@ -67,7 +67,16 @@ static void learn(Host *host, const Record *record, const DLTensor *told)
         = (Kind){record->keys, record->kind, told->dtype, told->device};
 }
 
-/* What DLPack says of a tensor of one of the host's types: 1, or 0 with no error. */
+static int is_empty(const DLTensor *tensor)
+{
+    for (int d = 0; d < tensor->ndim; d++)
+        if (!tensor->shape[d])
+            return 1;
+    return 0;
+}
+
+/* What DLPack says of a tensor of one of the host's types: 1, or 0 with no error, as where its
+ * memory was given back. */
 int look(Host *host, PyObject *tensor, DLTensor *told)
 {
     Record record;
@@ -88,5 +97,5 @@ int look(Host *host, PyObject *tensor, DLTensor *told)
     }
     if (is_read)
         learn(host, &record, told);
-    return 1;
+    return told->data || is_empty(told);
 }
