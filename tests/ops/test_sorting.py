@@ -55,6 +55,16 @@ def test_more_of_them_are_sorted(dtype: DataType) -> None:
     assert torch.equal(values, x.topk(20).values)
 
 
+@pytest.mark.parametrize("k", [6, 20])
+def test_a_call_has_so_many(k: int) -> None:
+    """Found one after the other, and by sorting."""
+    few, found = torch.ones(3, 5), defined(lambda x: ops.topk(x, k)[1], torch.ones(3, k))
+    assert (found.execute([torch.ones(3, k)])[0] == torch.arange(k)).all()
+    for call in (lambda: fuse(lambda x: ops.topk(x, k)[1])(few), lambda: found.execute([few])):
+        with pytest.raises(ArgumentError, match=rf"WS0318.*is 5, and must be {k} or more"):
+            call()
+
+
 def test_one_number_is_in_order() -> None:
     x = torch.tensor(2.5)
     for dim in (0, -1):

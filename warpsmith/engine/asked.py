@@ -31,6 +31,8 @@ def asked(fusion: Fusion) -> Iterator[tuple[Demand, Line | None]]:
         line = operation.outputs[0].line
         yield from ((demand, line) for demand in _demands(operation))
         yield from ((demand, line) for demand in _factors(operation))
+    for extent, count in fusion.taken:
+        yield (extent, integers.index(count), "so many of its elements are taken", ">=", None), None
     for output in fusion.outputs:
         if output.alias_of is not None:
             reason = "the output is written into that input"

@@ -32,6 +32,7 @@ class Fusion(Program):
     Attributes:
         launch_symbols: scalars that a scheduler sets at every launch, such as a number of splits.
         divisors: (expression, divisor) facts that a launch must check; lowering relies on them.
+        taken: (extent, number) facts that a call checks: there are so many elements.
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
         last_first: the last blocks of the grid start first.
@@ -56,6 +57,7 @@ class Fusion(Program):
         self.divisors: frozenset[tuple[Expr, int]] = frozenset()
         self.limits: frozenset[tuple[Expr, int]] = frozenset()
         self.least: frozenset[tuple[Expr, int]] = frozenset()
+        self.taken: frozenset[tuple[Expr, int]] = frozenset()
         self.together: tuple[tuple[TensorView, ...], ...] = ()
         self.blocks_per_sm = 0
         self.follows = False
@@ -120,6 +122,7 @@ class Fusion(Program):
         clone._count, clone._scalars = self._count, self._scalars
         clone._is_copy = True
         clone.divisors, clone.limits, clone.least = self.divisors, self.limits, self.least
+        clone.taken = self.taken
         clone.blocks_per_sm = self.blocks_per_sm
         clone.follows, clone.last_first = self.follows, self.last_first
         clone.kept_turns = self.kept_turns

@@ -102,7 +102,8 @@ def topk(
     equal ones those that come first.
 
     Raises:
-        DefinitionError: WS0185 for a k that is no number of elements.
+        DefinitionError: WS0185 for a k that is no number of elements. A call checks what only it
+            knows.
     """
     tensor = as_tensor(arg, "topk")
     place = dimension(tensor, dim, "topk")
@@ -115,6 +116,8 @@ def topk(
             remedy="give a whole number from 0 to the extent",
         )
     if 0 < k <= AT_ONCE and not tensor.shape_axes[place].is_broadcast:
+        if extent is None:
+            Fusion.of(tensor).taken |= {(tensor.shape_axes[place].extent, k)}
         order = _first(tensor, k, place, largest)
     else:
         order = narrow(argsort(tensor, place, descending=largest), place, 0, k)
