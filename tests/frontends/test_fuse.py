@@ -1,5 +1,8 @@
 """`fuse`: what it traces, when it traces again, and what it refuses."""
 
+import copy
+import pickle
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -35,6 +38,21 @@ def test_a_function_keeps_its_name() -> None:
     assert isinstance(silu_mul, Fused)
     assert silu_mul.__name__ == "silu_mul"
     assert silu_mul.__doc__ == "SiLU of x, times y."
+
+
+def test_copies_are_the_same_function() -> None:
+    """As in models that have one, and are copied, also after its first call."""
+    x = torch.ones(3)
+    silu_mul(x, x)
+    assert copy.deepcopy({"f": silu_mul})["f"] is copy.copy(silu_mul) is silu_mul
+    assert pickle.loads(pickle.dumps(silu_mul)) is silu_mul
+
+
+def test_a_partial_function_is_named_in_errors() -> None:
+    scaled = warpsmith.fuse(partial(lambda by, x: x * by, 2))
+    assert torch.equal(scaled(torch.ones(3)), torch.full((3,), 2.0))
+    with pytest.raises(ArgumentError, match=r"WS0301.*functools.partial.*its parameters are \(x\)"):
+        scaled()
 
 
 def test_results_are_what_the_function_returns() -> None:

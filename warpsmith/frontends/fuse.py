@@ -95,7 +95,7 @@ class Fused:
         autotune: bool | None = None,
     ) -> None:
         update_wrapper(self, function)
-        self._function = function
+        self._function, self._name = function, getattr(function, "__name__", repr(function))
         asked = {"warp_specialize": warp_specialize, "autotune": autotune}
         self._knobs = {name: value for name, value in asked.items() if value is not None}
         self._signature = inspect.signature(function)
@@ -190,6 +190,10 @@ class Fused:
         """The scope in which calls are planned."""
         return scope(**self._knobs) if self._knobs else nullcontext()
 
+    def __reduce__(self) -> str:
+        """As of a function: a copy is the same one, and pickles have its name."""
+        return getattr(self, "__qualname__", self._name)
+
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The lowered stage for such arguments; `.compile()` it to look at kernels."""
         from warpsmith.engine.lowered import lower_call
@@ -200,9 +204,8 @@ class Fused:
         return lower_call(trace.fusion, inputs, self._knobs)
 
     def explain(self, *args: Any, **kwargs: Any) -> str:
-        """What is chosen for such arguments, and why; compiles, but does not run.
-
-        It lists the classes of sizes that calls of the same trace have met, too.
+        """What is chosen for such arguments, and why, and the classes of sizes that calls of the
+        same trace have met; compiles, but does not run.
         """
         complete = self._complete(args, kwargs)
         trace = self._find(complete)
@@ -222,7 +225,7 @@ class Fused:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as mismatch:
             raise ArgumentError(
-                f"{self._function.__name__}: {mismatch}",
+                f"{self._name}: {mismatch}",
                 code="WS0301",
                 remedy=f"its parameters are {self._signature}",
             ) from None
@@ -231,7 +234,7 @@ class Fused:
         for name, value in bound.arguments.items():
             if name not in self._names and value:
                 raise ArgumentError(
-                    f"{self._function.__name__} got arguments for its parameter *{name}",
+                    f"{self._name} got arguments for its parameter *{name}",
                     code="WS0314",
                     remedy="give each tensor a parameter of its own",
                 )
@@ -282,7 +285,7 @@ class Fused:
         for value in (result,) if single else result:
             if not isinstance(value, TensorView | Deferred):
                 raise DefinitionError(
-                    f"{self._function.__name__} returned a value of type {type(value).__name__}",
+                    f"{self._name} returned a value of type {type(value).__name__}",
                     code="WS0104",
                     remedy="return a tensor or a tuple of tensors",
                 )
@@ -293,10 +296,9 @@ class Fused:
 
     def _call(self, given: Mapping[str, Any]) -> Any:
         """Call the function with one value for each parameter, by position where it must be."""
-        kinds = self._signature.parameters
-        keyword_only = inspect.Parameter.KEYWORD_ONLY
-        plain = [value for name, value in given.items() if kinds[name].kind is not keyword_only]
-        named = {name: value for name, value in given.items() if kinds[name].kind is keyword_only}
+        kinds, keyword = self._signature.parameters, inspect.Parameter.KEYWORD_ONLY
+        plain = [value for name, value in given.items() if kinds[name].kind is not keyword]
+        named = {name: value for name, value in given.items() if kinds[name].kind is keyword}
         return self._function(*plain, **named)
 
 
