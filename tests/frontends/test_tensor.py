@@ -142,6 +142,8 @@ def test_arrays_are_no_operands() -> None:
         for operator in (lambda t, a: t + a, lambda t, a: a * t):
             with pytest.raises((DefinitionError, TypeError)):
                 defined(lambda t, o=operator, a=array: o(t, a), torch.ones(3))
+    with pytest.raises(DefinitionError, match=r"WS0112.*`exp` got a tensor.*use the operation of"):
+        defined(torch.exp, torch.ones(3))
     check(lambda t: np.float64(2) * t, lambda t: 2.0 * t, torch.ones(3))
 
 

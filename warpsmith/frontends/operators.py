@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 from warpsmith import ops
+from warpsmith.errors import DefinitionError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
@@ -45,6 +46,15 @@ class Operators(Generic[TensorT]):
 
     __slots__ = ()
     __array_ufunc__ = None  # NumPy's arrays leave the operation to us, whose error is clearer
+
+    @classmethod
+    def __torch_function__(cls, function: Any, *_: object) -> Any:
+        """Refuse what torch would do with a tensor of a fusion, or beside one."""
+        raise DefinitionError(
+            f"torch's `{function.__name__}` got a tensor of a fusion, which has no elements yet",
+            code="WS0112",
+            remedy="use the operation of warpsmith.ops; tensors of torch come as arguments",
+        )
 
     __add__, __radd__ = _binary("add"), _reflected("add")
     __sub__, __rsub__ = _binary("sub"), _reflected("sub")

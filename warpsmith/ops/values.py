@@ -52,7 +52,8 @@ def as_value(operand: object, op: str) -> Value:
     raise DefinitionError(
         f"{op} got an operand of type {type(operand).__name__}",
         code="WS0112",
-        remedy="operands are tensors of the fusion, scalars of it, and Python numbers",
+        remedy="operands are tensors of the fusion, scalars of it, and Python numbers; arrays come "
+        "as arguments",
     )
 
 
