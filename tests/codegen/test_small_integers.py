@@ -124,6 +124,15 @@ def test_numbers_without_a_sign_take_negative_ones() -> None:
         same(got, want, "")
 
 
+@pytest.mark.parametrize("number", [-3, 300])
+def test_tensors_without_dimensions_wrap_beside_others(number: int) -> None:
+    x, one = numbers(DataType.UInt8, 5), torch.tensor(number)
+    found = ran(lambda x, n: (x + n, ops.lt(x, n), ops.maximum(x, n), x // n), x, one)
+    wanted = x + one, x < one, torch.maximum(x, one.byte()), x // one
+    for got, want in zip(found, wanted, strict=True):
+        same(got, want, number)
+
+
 @pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_casts_to_all_types_and_from_them(dtype: DataType) -> None:

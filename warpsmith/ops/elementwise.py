@@ -9,7 +9,7 @@ from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.broadcasting import aligned, joined_axes
-from warpsmith.ops.promotion import common_type, converted, rounded
+from warpsmith.ops.promotion import common_type, converted, in_range, rounded
 from warpsmith.ops.table import TABLE, PointwiseOp, Rule
 from warpsmith.ops.values import as_value, fusion_of
 
@@ -38,7 +38,7 @@ def apply(name: str, *operands: object) -> Value:
     if common.is_small_int and compute is common.compute:
         values = (
             *values[: op.conditions],
-            *(_in_range(value, common) for value in values[op.conditions :]),
+            *(in_range(value, common) for value in values[op.conditions :]),
         )
     found: dict[tuple[Value, DataType], Value] = {}
     for value, dtype in zip(values, types, strict=True):
@@ -56,11 +56,6 @@ def tensor_of(name: str, *operands: object) -> TensorView:
     result = apply(name, *operands)
     assert isinstance(result, TensorView)
     return result
-
-
-def _in_range(value: Value, dtype: DataType) -> Value:
-    """A number beside tensors of small integers as one, as PyTorch has it; constants must fit."""
-    return arithmetic.convert(value, dtype) if isinstance(value, Expr) else value
 
 
 def _check_supported(op: PointwiseOp, dtype: DataType) -> None:

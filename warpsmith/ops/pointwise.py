@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Protocol, TypeVar, overload
 
 from warpsmith.errors import DefinitionError
-from warpsmith.ir.arithmetic import convert, operator
+from warpsmith.ir.arithmetic import operator
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
@@ -20,7 +20,7 @@ from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.promotion import cast as _cast
-from warpsmith.ops.promotion import common_type, fresh_axes
+from warpsmith.ops.promotion import common_type, fresh_axes, in_range
 from warpsmith.ops.table import TABLE
 from warpsmith.ops.values import Operand, Scalar, as_tensor, as_value
 
@@ -211,7 +211,7 @@ def floor_divide(lhs: Operand, rhs: Operand) -> Value:
         return operator("floordiv", *scalars)
     common = common_type(values)
     dtype = common if common.is_int else common.compute
-    lhs, rhs = (convert(v, dtype) if isinstance(v, Expr) else v for v in values)  # their signs
+    lhs, rhs = (in_range(value, dtype) for value in values)  # which may change their signs
     rest = apply("fmod", lhs, rhs)
     whole = apply("div", lhs, rhs)
     if rest.dtype.is_float:

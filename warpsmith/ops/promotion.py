@@ -71,6 +71,16 @@ def converted(value: Value, dtype: DataType) -> Value:
     return source if source.dtype is dtype else cast_tensor(source, dtype)
 
 
+def in_range(value: Value, dtype: DataType) -> Value:
+    """What stands beside tensors of a type, as PyTorch has it: a number in that type, where
+    constants must fit, and a tensor of integers without dimensions wrapped to one of integers.
+    """
+    if isinstance(value, Expr):
+        return arithmetic.convert(value, dtype)
+    wraps = dtype.is_int and value.dtype.is_int and value.dtype is not dtype and not value.rank
+    return cast_tensor(value, dtype) if wraps else value
+
+
 def converted_tensor(tensor: TensorView, dtype: DataType) -> TensorView:
     """`converted` of a tensor."""
     result = converted(tensor, dtype)
