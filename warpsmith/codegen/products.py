@@ -66,7 +66,8 @@ def product_lines(statement: Statement, value: ValueText, team: Team | None) -> 
             return [f"ws_{piece}({value.address(target, to)}, {value.address(source, index)});"]
         case StoreMatrix(target=target, target_index=to, source=source, source_index=index):
             moved = statement.matrices
-            piece = f"store_matrix_{moved.count}{'_t' * moved.transposed}"
+            kind = "_int" * target.dtype.is_int
+            piece = f"store{kind}_matrix_{moved.count}{'_t' * moved.transposed}"
             value.pieces.add(piece)
             _check_matrix(target)
             row, elements = value.address(target, to), value.address(source, index)
@@ -119,7 +120,7 @@ def _transposed(operand: MatrixTile | MatrixRegisters) -> bool:
 
 
 def _check_matrix(buffer: Buffer) -> None:
-    if not buffer.dtype.is_half:
+    if buffer.dtype.size != 2:
         raise InternalError(f"{buffer.name} is {buffer.dtype.value}, and a matrix of 16 bits not")
 
 

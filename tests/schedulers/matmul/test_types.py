@@ -88,6 +88,16 @@ def test_whole_numbers_of_8_bits_are_exact(
     np.testing.assert_array_equal(result, x.astype(np.int64) @ weight.astype(np.int64).T)
 
 
+@pytest.mark.parametrize("size", [(64, 64, 64), (16, 264, 128)])
+def test_integers_of_16_bits_are_stored_by_matrices_and_turned(size: tuple[int, int, int]) -> None:
+    m, n, k = size
+    x, weight = (
+        np.random.default_rng(s).integers(-99, 99, s).astype(np.int8) for s in ((m, k), (n, k))
+    )
+    (result,) = run([x, weight], lambda ops, a, b: ops.linear(a, b, dtype=DataType.Int16))
+    np.testing.assert_array_equal(result, (x.astype(np.int64) @ weight.T).astype(np.int16))
+
+
 def test_8_bit_floats_lose_bits_of_their_sums_only_where_that_was_asked_for() -> None:
     x, weight = (values((n, 256), n, EIGHT[0]) for n in (72, 40))
     wanted, sizes = (f(wide(x)) @ f(wide(weight)).T for f in (lambda t: t, np.abs))

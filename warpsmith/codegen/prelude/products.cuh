@@ -81,7 +81,7 @@ __device__ __forceinline__ void ws_NAME(T* row, const T* elements) {
     #pragma unroll
     for (int i = 0; i < COUNT; ++i)
         asm("mov.b32 %0, {%1, %2};"
-            : "=r"(pairs[i]) : "h"(elements[2 * i].bits), "h"(elements[2 * i + 1].bits));
+            : "=r"(pairs[i]) : "h"(elements[2 * i]BITS), "h"(elements[2 * i + 1]BITS));
     asm volatile("stmatrix.sync.aligned.m8n8.xCOUNTWAY.shared.b16 [%0], {PLACES};"
                  :: "r"(ws_address(row)), WORDS
                  : "memory");

@@ -132,8 +132,10 @@ def loads(piece: Piece) -> Iterator[Piece]:
 
 
 def stores(piece: Piece) -> Iterator[Piece]:
-    """Stores of as many, behind the operand that says where."""
-    yield from _matrices(piece, "store", (2, 4), 1, '"r"(pairs[%])')
+    """Stores of as many, floats or integers, behind the operand that says where."""
+    for name, bits in (("store", ".bits"), ("store_int", "")):
+        held = replace(piece, text=filled(piece.text, {"BITS": bits}))
+        yield from _matrices(held, name, (2, 4), 1, '"r"(pairs[%])')
 
 
 def _matrices(
