@@ -1,10 +1,14 @@
 """Divisions are computed once, outside of the loops, and by multiplication where that is right."""
 
+from typing import Any
+
 import pytest
+import torch
 
 from tests.support.launching import check_scheduled, random_inputs
 from tests.support.lowering import lowered
 from tests.support.program import Program
+from warpsmith import fuse, knobs, ops
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -92,3 +96,17 @@ def test_lowering_does_not_change_the_fusion() -> None:
     fusion = permuted()
     first = lowered(fusion)
     assert lowered(fusion) == first
+
+
+def test_a_division_of_what_memory_says_stays_behind_the_load() -> None:
+    """Of the place of a column among those of two tensors in turn."""
+
+    def chosen(x: Any, which: Any) -> Any:
+        rows, columns = x.shape()
+        turns = ops.reshape(ops.stack([x, ops.flip(x, [0])], -1), [rows, columns * 2])
+        return ops.index_select(turns, which, 1)
+
+    x, which = torch.randn(3, 2), torch.tensor([3, 0, 2])
+    wanted = torch.stack([x, x.flip(0)], -1).flatten(1)[:, which]
+    with knobs.scope(device="sim"):
+        assert torch.equal(fuse(chosen)(x, which), wanted)

@@ -16,6 +16,7 @@ from warpsmith.kernel.traversal import (
     map_bodies,
     map_expressions,
     map_parts,
+    reads_memory,
 )
 from warpsmith.values import dataclass
 
@@ -34,7 +35,8 @@ def hoist_indices(kernel: Kernel) -> Kernel:
         for i0: { const int x0 = (t + 256*i0) % N;  T1[i0] = T0[x0];  ... x0 ... }
 
     Each role counts its own threads, so what depends on them stays in its branch; what depends on
-    sizes alone does not.
+    sizes alone does not. What depends on elements of memory stays where they are read, behind the
+    stores before and inside the predicates around.
     """
     names = _Names()
     insides = tuple(_Inside.of(statement, names) for statement in kernel.body)
@@ -58,7 +60,8 @@ class _Names:
         known = self._divisions.get(expr)
         if known is None:
             known = tuple([each for arg in expr.args for each in self.divisions(arg)])
-            if isinstance(expr, Apply) and expr.op in COSTLY and expr.dtype is DataType.Index:
+            costly = isinstance(expr, Apply) and expr.op in COSTLY
+            if costly and expr.dtype is DataType.Index and not reads_memory(expr):
                 symbols = frozenset(n.name for n in expr.walk() if isinstance(n, Symbol))
                 known += ((expr, symbols),)
             self._divisions[expr] = known
