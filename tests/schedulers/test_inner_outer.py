@@ -136,6 +136,19 @@ def test_short_rows_lie_in_the_lanes_of_a_warp(
     assert f"block_x={lanes}, block_y={threads // lanes}," in text
 
 
+@pytest.mark.parametrize(("columns", "ahead"), [(256, False), (264, True), (324, False)])
+def test_many_short_rows_of_two_accesses_come_ahead(columns: int, ahead: bool) -> None:
+    """Where lanes of a warp have more than one of each, and a copy can bring a row as it is."""
+    case = Case((3201, columns), "bfloat16")
+    inputs = case.inputs(rms_norm_backward)
+    assert ("ring=0" not in explained(rms_norm_backward, inputs).split("kernel 1")[0]) == ahead
+    for result, expected in zip(
+        on_simulator(rms_norm_backward, inputs), case.expected(rms_norm_backward), strict=True
+    ):
+        error = np.linalg.norm(result.astype(np.float64) - expected) / np.linalg.norm(expected)
+        assert error < 2.0**-8
+
+
 def many_sums(x: Any, dy: Any) -> Any:
     """Six sums of columns, for which 64 registers a thread are too few."""
     wide, given = x.to(warpsmith.DataType.Float), dy.to(warpsmith.DataType.Float)

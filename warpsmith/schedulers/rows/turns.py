@@ -13,6 +13,7 @@ from warpsmith.schedulers.multiprocessor import CLUSTERS, SHARED_FIXED
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.across import vector_in_turns, vectorized_across
 from warpsmith.schedulers.rows.by_threads import spread
+from warpsmith.schedulers.rows.model import MOST_FEW
 from warpsmith.schedulers.rows.needs import (
     MOST_ELEMENTS,
     PREDICATE_REGISTERS,
@@ -47,6 +48,11 @@ of 8192 rows took 1.01 to 1.07 times as long as with one row and a stage more (H
 SPREAD = ((65536, 2), (131072, 8))
 """Bytes of a row from which on it may have so many blocks though fewer could keep it: stages are
 smaller then, and fewer sums are left."""
+
+LEAST_WHOLE_BYTES = 528
+"""Of many rows that the TMA unit brings as they are, if they are loaded ahead: lanes of a warp have
+two accesses of each then. Of 18 such norms backward below 1 KB rings took 0.79 to 1.00 of the time
+of threads that load rows themselves, of 12 with one access 1.13 to 1.28 (H200, 2026-11-27)."""
 
 AHEAD_US = 1.1
 """Of its share of the memory's rate, what a multiprocessor asks for ahead of the rows at work, at
@@ -98,7 +104,7 @@ def _no_tiles(rows: Rows, problem: Problem, cluster: int) -> str:
     if rows.crosswise:
         return f"{rows.crosswise} {CROSSWISE}"
     least, length, part = (
-        _least_bytes(problem),
+        _least_whole_bytes(rows, problem),
         rows.length(problem),
         part_of(rows, problem, cluster),
     )
@@ -120,6 +126,12 @@ def part_of(rows: Rows, problem: Problem, blocks: int) -> int:
 def _least_bytes(problem: Problem) -> int:
     """Of a row that is loaded ahead."""
     return 16 if problem.rings == "prefer" else LEAST_BYTES
+
+
+def _least_whole_bytes(rows: Rows, problem: Problem) -> int:
+    """The same of rows that come as they are; few short ones were not timed."""
+    many = rows.count(problem) > MOST_FEW * problem.target.sm_count
+    return min(_least_bytes(problem), LEAST_WHOLE_BYTES) if many else _least_bytes(problem)
 
 
 def _vector_of_copies(rows: Rows, problem: Problem) -> int:
