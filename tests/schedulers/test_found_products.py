@@ -133,3 +133,10 @@ def test_an_operand_that_leaves_no_tile_any_room_is_computed_before() -> None:
 
     with knobs.scope(target="h200"):
         check(quotients, ((11, 40), [11, -1]))
+
+
+@program(((7, 3, 5), [-1, -1, -1]), dtype=DataType.Half)
+def test_rows_of_joined_parts_times_themselves(x: Any) -> tuple[Any, ...]:
+    """Both operands are one cast of a reshape, of which one is made of the other."""
+    rows = ops.cast(ops.reshape(x[2:6], [-1, 5]), DataType.Float)
+    return (ops.matmul(rows, ops.transpose(rows, 0, 1)),)

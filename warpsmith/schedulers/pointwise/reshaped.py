@@ -45,7 +45,9 @@ def _replace(fusion: Fusion) -> bool:
             continue
         if not isinstance(move, Move) or move.kind != "reshape":
             continue
-        if move.source.is_input or move.source.is_output or len(fusion.uses(reshaped)) > casts:
+        if move.source.is_input or move.source.is_output:
+            continue
+        if fusion.uses(output) or len(fusion.uses(reshaped)) > casts:
             continue
         whole = fusion.tensor(output.dtype, tuple(axis.clone() for axis in move.source.shape_axes))
         whole.number, output.number = output.number, whole.number
