@@ -11,7 +11,12 @@ import math
 from collections.abc import Iterator
 
 from warpsmith.schedulers.multiprocessor import power_of_two_above
-from warpsmith.schedulers.outer_persistent.shapes import MOST_OF_ONE, PIECES, share_of
+from warpsmith.schedulers.outer_persistent.shapes import (
+    MOST_OF_ONE,
+    PIECES,
+    SECTOR_BYTES,
+    share_of,
+)
 from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -108,8 +113,8 @@ def _widths(tall: Tall) -> Iterator[int]:
     any number, so that each would have a kernel of its own.
     """
     most = min(WIDEST, power_of_two_above(tall.vectors))
-    wide = tall.access >= WIDE_BYTES
-    for lanes in range(1, most + 1):
+    wide, least = tall.access >= WIDE_BYTES, min(most, -(-SECTOR_BYTES // tall.access))
+    for lanes in range(least, most + 1):
         if lanes == power_of_two_above(lanes) or (wide and tall.vectors % lanes == 0):
             yield lanes
 
