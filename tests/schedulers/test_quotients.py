@@ -90,3 +90,48 @@ def test_one_over_a_root_is_one_operation() -> None:
     with knobs.scope(device="sim"):
         (found,) = defined(lambda x: 1 / ops.sqrt(x), x).execute([x])
     torch.testing.assert_close(found, x.rsqrt(), rtol=3e-7, atol=0)
+
+
+def of_rows(x: Any, divisor: Any) -> Any:
+    """Quotients that are rounded to 16 bits behind a product and a sum."""
+    scaled = x / divisor
+    return ops.cast(scaled * x + ops.sum(scaled, [1], keepdim=True), DataType.BFloat16)
+
+
+def test_which_quotients_need_not_be_exact() -> None:
+    x, one = random((4, 8), FLOAT), random((4, 1), FLOAT)
+
+    def names(function: Any, divisor: Any = one) -> set[str]:
+        fusion = defined(function, x, divisor).fusion
+        rewrite(fusion)
+        return {made.op for made in fusion.operations if isinstance(made, Pointwise)}
+
+    assert "divide_near" in names(of_rows)
+    assert "divide_near" in names(lambda x, d: ops.sum(x / d, [1]))
+    assert "divide_near" in names(of_rows, random((4, 8), FLOAT))
+    exact = (
+        lambda x, d: x / d,
+        lambda x, d: (ops.cast(x / d, DataType.Half), ops.neg(x / d)),
+        lambda x, d: ops.cast(1 - x / d, DataType.Half),
+        lambda x, d: ops.cast(ops.log(x / d), DataType.Half),
+        lambda x, d: ops.cast(ops.where(x / d > 1, x, 0.0), DataType.Half),
+        lambda x, d: ops.max(x / d, [1]),
+        lambda x, d: ops.cast(ops.sum(x, [1], keepdim=True) / 8 * d, DataType.Half),
+    )
+    for function in exact:
+        assert "divide_near" not in names(function)
+
+
+def test_those_of_rows_are_within_two_ulp_whatever_the_sizes() -> None:
+    """All elements of a row are the same, so that its sum has four times each one's error."""
+    sizes = [0.0, 1e-45, 3e-42, 1e-38, 1.3e-38, 1e-30, 7e-20, 1.0, 3.0, 2.0**64, 1e25, 3e38]
+    special = np.array([*sizes, -5.0, -2e-41, -3e38, np.inf, -np.inf, np.nan], np.float32)
+    drawn = np.random.default_rng(7).normal(size=60) * 10.0 ** np.linspace(-44, 38, 60)
+    numbers = np.concatenate([special, drawn.astype(np.float32)])
+    a, b = (grid.ravel() for grid in np.meshgrid(numbers, numbers))
+    x, divisor = torch.from_numpy(np.repeat(a[:, None], 4, 1)), torch.from_numpy(b[:, None].copy())
+    with knobs.scope(device="sim"):
+        (got,) = defined(lambda x, d: ops.sum(x / d, [1]), x, divisor).execute([x, divisor])
+    with np.errstate(all="ignore"):
+        wanted = torch.from_numpy((a.astype(np.float64) / b).astype(np.float32) * np.float32(4))
+    torch.testing.assert_close(got, wanted, rtol=2.0**-22, atol=6e-45, equal_nan=True)

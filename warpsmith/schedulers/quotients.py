@@ -1,4 +1,4 @@
-"""Quotients that take few instructions: by constants, as of pixels and 255, and by a root."""
+"""Quotients of few instructions: by constants, as of pixels and 255, by roots, and near ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import math
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.exprs import Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.one_of_a_row import is_number
+
+QUOTIENTS = ("div", "truediv")
 
 FAR = 2.0**64
 """Of a divisor, at most, and at least one over it: then no part of its reciprocal is denormal."""
@@ -27,7 +29,7 @@ def divided_by_parts(operation: Operation) -> Pointwise | None:
     a middle, M of 25 bits, are at least 1 / (M * C) apart, relative, or 2^-41, and never equal.
     Both parts have the divisor's sign, so that infinities stay what they are.
     """
-    if not (isinstance(operation, Pointwise) and operation.op in ("div", "truediv")):
+    if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
         return None
     dividend, divisor = operation.inputs
     if operation.output.dtype is not DataType.Float or not isinstance(divisor, Const):
@@ -57,7 +59,7 @@ def root_below_one(graph: Graph, operation: Operation) -> Pointwise | None:
     """
     if not isinstance(operation, Pointwise) or operation.output.dtype is not DataType.Float:
         return None
-    if operation.op in ("div", "truediv") and is_number(operation.inputs[0], 1):
+    if operation.op in QUOTIENTS and is_number(operation.inputs[0], 1):
         root = operation.inputs[1]
     elif operation.op == "reciprocal":
         root = operation.inputs[0]
@@ -67,3 +69,44 @@ def root_below_one(graph: Graph, operation: Operation) -> Pointwise | None:
     if not (isinstance(made, Pointwise) and made.op == "sqrt"):
         return None
     return made if len(graph.uses(made.output)) == 1 and not made.output.is_output else None
+
+
+def near_quotient(graph: Graph, operation: Operation) -> Pointwise | None:
+    """A quotient within 2 ulp of floats by those of a tensor, where that does as well: all that is
+    made of it are products, sums with other tensors, what is rounded to 16 bits, and sums along
+    rows, which may be left as they are: they have roundings of their own.
+    """
+    if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
+        return None
+    if operation.output.dtype is not DataType.Float:
+        return None
+    if not isinstance(operation.inputs[1], TensorView):
+        return None
+    pending, seen = [operation.output], set[TensorView]()
+    while pending:
+        value = pending.pop()
+        if value.is_output:
+            return None
+        for use in graph.uses(value):
+            if not _keeps_precision(use, value):
+                return None
+            rounded = isinstance(use, Reduction) or use.outputs[0].dtype.is_narrow
+            pending += [t for t in use.outputs if not rounded and t not in seen]
+            seen.update(use.outputs)
+    return Pointwise("divide_near", operation.inputs, operation.output)
+
+
+def _keeps_precision(use: Operation, value: TensorView) -> bool:
+    """Whether what it makes of a value has an error of about that one's, or roundings of many."""
+    match use:
+        case Reduction(op="sum") | Move():
+            return True
+        case Pointwise(op="where", inputs=(condition, *_)):
+            return condition is not value
+        case Pointwise(op="add" | "sub"):
+            return all(isinstance(each, TensorView) for each in use.inputs)
+        case Pointwise(op="mul" | "neg" | "set" | "div" | "truediv"):
+            return True
+        case Pointwise(op="cast"):
+            return use.output.dtype.is_narrow
+    return False

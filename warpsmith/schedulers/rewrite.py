@@ -8,6 +8,9 @@ Rules:
                  scales `a` and the sum are one instruction then.
   ROUNDED_QUOTIENT  a quotient of floats that only 16-bit copies are made of is computed within 2
                  ulp: the exact one takes twice the instructions, for bits that are rounded away.
+  NEAR_QUOTIENT  one of floats by those of a tensor, of which products, sums with other tensors and
+                 sums of rows are made before all is rounded to 16 bits: two multiplications, and
+                 once for a row that has one divisor what takes the rest.
   WHOLE_QUOTIENT  of an integer of 16 or 8 bits, as a float, by a constant of few bits, as pixels by
                  255: two multiplications have all its bits, and a division takes ten times as many
                  instructions.
@@ -45,7 +48,7 @@ from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
-from warpsmith.schedulers.quotients import divided_by_parts, root_below_one
+from warpsmith.schedulers.quotients import divided_by_parts, near_quotient, root_below_one
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
@@ -82,6 +85,8 @@ def rewrite(fusion: Fusion) -> None:
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
             fusion.replace(operation, better)
+        elif (quotient := near_quotient(graph, operation)) is not None:
+            fusion.replace(operation, quotient)
         elif _is_rounded_exponential(graph, operation, precise):
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))

@@ -79,6 +79,19 @@ __device__ __forceinline__ float ws_divide_full(float a, float b) {
     return c;
 }
 
+//@ divide_near
+// Quotient within 2 ulp over the full range. Both are scaled by 2^64 or 2^-64 where b is not in between,
+// by instructions that NVCC makes no branches of; of the same b, two multiplications are left for each a.
+__device__ __forceinline__ float ws_divide_near(float a, float b) {
+    float scale, r;
+    asm("{ .reg .pred p; .reg .f32 t; abs.f32 t, %1; setp.lt.f32 p, t, 0f1F800000;\n"
+        "  selp.f32 %0, 0f5F800000, 0f3F800000, p; setp.gt.f32 p, t, 0f5F800000;\n"
+        "  selp.f32 %0, 0f1F800000, %0, p; }"
+        : "=&f"(scale) : "f"(b));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b * scale));
+    return (a * scale) * r;
+}
+
 //@ times_parts
 // x times the sum of two floats, rounded once where the first product is exact in 48 bits.
 __device__ __forceinline__ float ws_times_parts(float x, float high, float low) {
