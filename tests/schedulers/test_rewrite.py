@@ -192,14 +192,18 @@ def test_one_whose_sum_may_be_small_stays_exact() -> None:
     assert exponentials(p) == ["exp"]
 
 
-@pytest.mark.parametrize("shifted", [False, True])
-def test_one_of_something_else_than_differences_to_the_largest_stays_exact(shifted: bool) -> None:
+@pytest.mark.parametrize("less", ["nothing", "elements", "numbers of rows"])
+def test_one_of_something_else_than_differences_to_a_number_of_the_row_stays_exact(
+    less: str,
+) -> None:
+    """Gradients find a softmax again, of the largest that they are given."""
     p = Program()
     x, y = p.input(FLOAT, (None, None)), p.input(FLOAT, (None, None))
     most = p.broadcast(p.reduce("max", y, (1,)), (False, True))
-    e = p.op("exp", p.op("sub", x, most) if shifted else x)
+    taken = {"elements": y, "numbers of rows": most}.get(less)
+    e = p.op("exp", x if taken is None else p.op("sub", x, taken))
     p.output(p.cast(p.reduce("sum", e, (1,)), HALF))
-    assert exponentials(p) == ["exp"]
+    assert exponentials(p) == ["exp_near" if taken is most else "exp"]
 
 
 @pytest.mark.parametrize(("most", "wanted"), [(0, "exp_near"), (1, "exp")])
@@ -226,6 +230,22 @@ def test_rounded_exponentials_are_right_wherever_they_are_normal() -> None:
     exact = np.exp(x.astype(np.float64))
     np.testing.assert_allclose(found[0], exact, rtol=2.0**-7, atol=1.2e-38)
     np.testing.assert_allclose(found[1], exact.sum(1), rtol=2.0**-7)
+
+
+def test_those_of_more_than_one_are_right_too() -> None:
+    x = np.array([[0.0, -np.inf, np.inf, np.nan, 90, *np.linspace(-87, 88.5, 500)]], np.float32)
+
+    @warpsmith.fuse
+    def again(x: Any, most: Any) -> Any:
+        return ops.cast(ops.exp(x - most), DataType.BFloat16)
+
+    with knobs.scope(device="sim"):
+        found = arrays.to_numpy(again(x, np.zeros((1, 1), np.float32))).astype(np.float64)
+        text = again.lower(x, np.zeros((1, 1), np.float32)).compile().kernels[0].asm["cuda"]
+    assert "ws_exp_near" in text
+    with np.errstate(over="ignore"):
+        exact = np.exp(x).astype(np.float64)
+    np.testing.assert_allclose(found, exact, rtol=2.0**-7, atol=1.2e-38)
 
 
 @pytest.mark.parametrize("x", [-95.0, -88.0])

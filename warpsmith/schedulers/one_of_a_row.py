@@ -49,6 +49,15 @@ def choose_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
     return True
 
 
+def unexpanded(value: Value) -> Value:
+    """What is repeated along dimensions, as it was before."""
+    while isinstance(value, TensorView) and isinstance(value.definition, Move):
+        if value.definition.kind != "expand":
+            break
+        value = value.definition.source
+    return value
+
+
 def _made_by(value: Value, op: str) -> Pointwise | None:
     """The operation of that name that makes a value."""
     made = value.definition if isinstance(value, TensorView) else None

@@ -11,7 +11,7 @@ from warpsmith.ir.exprs import Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import Operation, TensorView
-from warpsmith.schedulers.one_of_a_row import is_number
+from warpsmith.schedulers.one_of_a_row import is_number, unexpanded
 
 QUOTIENTS = ("div", "truediv")
 
@@ -94,6 +94,15 @@ def near_quotient(graph: Graph, operation: Operation) -> Pointwise | None:
             pending += [t for t in use.outputs if not rounded and t not in seen]
             seen.update(use.outputs)
     return Pointwise("divide_near", operation.inputs, operation.output)
+
+
+def is_by_one_of_a_row(operation: Pointwise) -> bool:
+    """Whether several elements have the same second operand, such as a divisor."""
+    other = unexpanded(operation.inputs[1])
+    if not isinstance(other, TensorView):
+        return False
+    axes = zip(other.shape_axes, operation.output.shape_axes, strict=True)
+    return any(one.is_broadcast and not each.is_broadcast for one, each in axes)
 
 
 def _keeps_precision(use: Operation, value: TensorView) -> bool:

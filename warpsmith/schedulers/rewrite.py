@@ -14,11 +14,11 @@ Rules:
   WHOLE_QUOTIENT  of an integer of 16 or 8 bits, as a float, by a constant of few bits, as pixels by
                  255: two multiplications have all its bits, and a division takes ten times as many
                  instructions.
-  ROUNDED_EXPONENTIAL  likewise exp(x - max(x)) of floats, as in a softmax, and exp(minimum(x, 0)),
-                 in 2 instructions in place of 8: its relative error grows by 2^-23 for each unit
-                 of the argument, about what the rounding of that makes of it. What is smaller than
-                 a normal number becomes 0, so it may only be summed and scaled: a logarithm of it
-                 would be infinite.
+  ROUNDED_EXPONENTIAL  likewise exp(x - y) of floats and a number of their row, as in a softmax and
+                 its gradient, and exp(minimum(x, 0)), in 2 instructions in place of 8: its relative
+                 error grows by 2^-23 for each unit of the argument, about what the rounding of that
+                 makes of it. What is smaller than a normal number becomes 0, so it may only be
+                 summed and scaled: a logarithm of it would be infinite.
   ROUNDED_SIGMOID  a sigmoid of floats, and x * sigmoid(x), of which only products are made that are
                  rounded to 16 bits: 4 and 5 instructions in place of 19 and 20, as precise as that
                  exponential. In a gated unit these stand behind a product.
@@ -48,7 +48,12 @@ from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
-from warpsmith.schedulers.quotients import divided_by_parts, near_quotient, root_below_one
+from warpsmith.schedulers.quotients import (
+    divided_by_parts,
+    is_by_one_of_a_row,
+    near_quotient,
+    root_below_one,
+)
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
@@ -177,14 +182,17 @@ def _precise(fusion: Program) -> set[TensorView]:
 def _is_rounded_exponential(
     graph: Graph, operation: Operation, precise: Collection[TensorView]
 ) -> bool:
-    """Whether it is one of floats, at most 1, and all that is left of it has 16 bits and no more
-    than its size."""
+    """Whether it is one of floats, less a number of their row or at most 1, and all that is left of
+    it has 16 bits and no more than its size."""
     if not (isinstance(operation, Pointwise) and operation.op == "exp"):
         return False
     if operation.output.dtype is not DataType.Float or operation.output in precise:
         return False
-    largest = largest_taken_from(operation.inputs[0])
-    small = largest is not None or _is_at_most_zero(operation.inputs[0])
+    exponent = operation.inputs[0]
+    largest = largest_taken_from(exponent)
+    made = exponent.definition if isinstance(exponent, TensorView) else None
+    taken = isinstance(made, Pointwise) and made.op == "sub" and is_by_one_of_a_row(made)
+    small = largest is not None or taken or _is_at_most_zero(exponent)
     return small and _only_scaled(graph, operation.output, largest)
 
 
