@@ -2,12 +2,15 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
+import numpy as np
 import pytest
 
+import warpsmith
 from tests.support.lowering import lowered
 from tests.support.program import Program
+from warpsmith import ops
 from warpsmith.ir.domains import GRID_TYPES, MemoryType, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import evaluate
@@ -256,3 +259,21 @@ def test_a_row_that_all_rows_share_is_loaded_once_for_two(columns: int) -> None:
     assert found == {"T0": 2 * params.unroll, "T2": params.unroll}
     assert chosen_for(shared, 512)[0].rows_per_thread == 1
     assert chosen_for(own, 4096)[0].rows_per_thread == 1
+
+
+def test_elements_at_computed_places_are_few_at_a_time() -> None:
+    """Of a loss whose flags are stored 16 at a time: 64 of each thread spilled, 69.2 us in place of
+    9.7 (16384x1000)."""
+
+    def loss(x: Any, places: Any) -> Any:
+        ignored = ops.eq(places, -100)
+        chosen = ops.gather(x, ops.reshape(ops.where(ignored, 0, places), (-1, 1)), 1)
+        each = ops.cast(ops.reshape(chosen, (-1,)), DataType.Float)
+        return ignored, ops.sum(ops.where(ignored, 0.0, each))
+
+    given = [np.empty((16384, 1000), np.float16), np.empty(16384, np.int64)]
+    candidate = select(warpsmith.fuse(loss).lower(*given).fusion, H200)
+    sizes = {"T0_size0": 16384, "T0_size1": 1000, "T1_size0": 16384}
+    params, _ = candidate.choose(Problem(values=sizes, alignment={}, target=H200))
+    assert isinstance(params, ReductionParams)
+    assert params.vector * params.unroll <= 16

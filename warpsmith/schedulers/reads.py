@@ -36,9 +36,7 @@ def accesses_of(
     sizes = tuple(cached.memory.dtype.size for cached in run.walkers if cached.load)
     if sizes or not run.axes:
         return width, sizes
-    group = domains.group(run.axes[-1])
-    inner = [(read, read.output.root[-1]) for read in reads(fusion) if read.output.root]
-    found = [read for read, last in inner if domains.group(last) == group]
+    found = _along(fusion, domains, run)
     widest = widest_vector([part.source.dtype for read in found for part in read.parts])
     while widest > 1:
         walk = [read for read in found if _walks(read, problem, widest)]
@@ -46,6 +44,21 @@ def accesses_of(
             return widest, tuple(max(p.source.dtype.size for p in read.parts) for read in walk)
         widest //= 2
     return width, sizes
+
+
+def single_reads(
+    fusion: Program, domains: DomainMap, run: InnerRun, problem: Problem, width: int
+) -> int:
+    """How many reads take each element of a run alone, as no vectors of that width lie there."""
+    walk = [r for r in _along(fusion, domains, run) if _walks(r, problem, width)]
+    return sum(read not in walk for read in reads(fusion))
+
+
+def _along(fusion: Program, domains: DomainMap, run: InnerRun) -> list[Read]:
+    """The reads of which the last dimension is a run's."""
+    group = domains.group(run.axes[-1]) if run.axes else None
+    inner = [(read, read.output.root[-1]) for read in reads(fusion) if read.output.root]
+    return [read for read, last in inner if domains.group(last) == group]
 
 
 def read_in_vectors(

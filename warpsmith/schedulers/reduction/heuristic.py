@@ -17,7 +17,7 @@ from warpsmith.ir.program import Program
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.multiprocessor import power_of_two_above
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.reads import accesses_of, reads
+from warpsmith.schedulers.reads import accesses_of, reads, single_reads
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import walks_reduced
 from warpsmith.schedulers.reduction.leveled import (
@@ -78,7 +78,7 @@ in place of 92.2 (one H200, 2026-11-26)."""
 
 MOST_ACCESSES, MOST_HELD = 8, 16
 """Of a thread along a column, of all inputs, that are under way together; and that it has registers
-for, where those of parts of the columns are not."""
+for, where those of parts of the columns are not; or of a row, of elements at computed places."""
 
 
 def choose(
@@ -121,6 +121,9 @@ def choose(
         if whole:
             block_x = min(SHARED_THREADS, max(32, power_of_two_above(vectors) // 2))
             block_y, unroll, rows_per_thread = SHARED_THREADS // block_x, 2, 2
+        single = single_reads(fusion, domains, shape.run, problem, vector)
+        while vector > 1 and single * vector * unroll > MOST_HELD:
+            vector //= 2
     else:
         vector, (block_x, block_y, unroll) = _columns(fusion, domains, shape, problem)
         rows_per_thread, whole = 1, False
