@@ -29,7 +29,7 @@ from warpsmith.schedulers.reduction.leveled import (
 from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.reduction.shape import Shape, rows_and_rest, shape_of
 from warpsmith.schedulers.reduction.short import ShortBlock, short_block
-from warpsmith.schedulers.reduction.tall import Tall, tall_block
+from warpsmith.schedulers.reduction.tall import MANY, ON_THE_WAY, Tall, tall_block
 
 # The numbers below were measured on one H200 (docs/lessons/reductions.md, 2026-11-21).
 
@@ -301,6 +301,9 @@ def _columns(
     sizes = [vector * source.dtype.size for source in sources]
     loads = round(sum(size * part for size, part in zip(sizes, parts, strict=True)))
     access = max(sizes, default=vector)
+    few = len(sources) > 1 and MANY * most * (loads or access) < ON_THE_WAY
+    if few and 2 * most * len(sources) <= MOST_HELD:
+        most *= 2
     tall = Tall(rows=rows, vectors=vectors, access=access, loads=loads or access, unroll=most)
     return vector, (*tall_block(tall, problem.target), most)
 

@@ -28,8 +28,8 @@ WIDE_BYTES = 16
 """Of the widest access."""
 
 FEW, MANY, MOST = 256, 512, 1024
-"""Threads of a block: where it has little to load, or is not alone, otherwise, and of accesses so
-narrow that twice as many ask for no more than is on its way."""
+"""Threads of a block: where it has little to load, or is not alone; otherwise; and of accesses so
+narrow that twice as many ask for no more than `ON_THE_WAY`."""
 
 ON_THE_WAY = 32768
 """Bytes that a multiprocessor asks for at a time where it has all that it can get of the memory."""
@@ -81,8 +81,9 @@ def tall_block(tall: Tall, target: Target) -> tuple[int, int]:
     pass_bytes = MANY * tall.unroll * tall.loads
     if shared > 1:
         threads = MANY if bytes_each > MANY_PASSES * pass_bytes else FEW
-        narrow = threads == MANY and 2 * pass_bytes <= ON_THE_WAY
-        return lanes, _height(lanes, MOST if narrow else threads)
+        if 2 * pass_bytes <= ON_THE_WAY and bytes_each > 2 * MANY_PASSES * pass_bytes:
+            threads = MOST
+        return lanes, _height(lanes, threads)
     return lanes, _height(lanes, _threads_alone(lanes, groups, target))
 
 
