@@ -81,9 +81,8 @@ def tall_block(tall: Tall, target: Target) -> tuple[int, int]:
     pass_bytes = MANY * tall.unroll * tall.loads
     if shared > 1:
         threads = MANY if bytes_each > MANY_PASSES * pass_bytes else FEW
-        if 2 * pass_bytes <= ON_THE_WAY and bytes_each > 2 * MANY_PASSES * pass_bytes:
-            threads = MOST
-        return lanes, _height(lanes, threads)
+        narrow = threads == MANY and 2 * pass_bytes <= ON_THE_WAY
+        return lanes, _height(lanes, MOST if narrow else threads)
     return lanes, _height(lanes, _threads_alone(lanes, groups, target))
 
 
