@@ -19,6 +19,8 @@ from warpsmith.errors import PlanWarning
 from warpsmith.schedule.transforms import split_by_group
 from warpsmith.schedulers.matmul import heuristic
 from warpsmith.schedulers.matmul.ways import Ways
+from warpsmith.schedulers.problem import Problem
+from warpsmith.targets.hopper import H200
 
 BFLOAT16 = ml_dtypes.bfloat16
 
@@ -125,6 +127,28 @@ def test_pairs_of_blocks_share_rows_and_the_last_tiles(
     assert (params.tile[:2], params.cluster, params.stream) == ((128, 256), (1, 2), True)
 
 
+@pytest.mark.parametrize(
+    ("rows", "groups", "n", "k", "tile", "stream"),
+    [
+        (16384, 128, 2048, 2048, (128, 256), True),  # 440 us in 128 x 128, 366 so
+        (1301, 16, 4096, 7168, (128, 256), True),  # 340 us in 128 x 128, 300 so
+        (4069, 128, 1536, 2048, (64, 128), True),  # 307 us where each agent looks rows up
+        (7208, 48, 2000, 608, (128, 168), True),  # 93 us where each does, 75 so
+        (36, 2, 784, 552, (64, 32), False),  # 9.7 us, 10.8 where one does for all
+        (258, 32, 392, 672, (64, 72), False),  # 15.7 us, 21.1 where one does
+    ],
+)
+def test_matrices_of_few_rows_and_searches_take_their_time(
+    rows: int, groups: int, n: int, k: int, tile: tuple[int, int], stream: bool
+) -> None:
+    """A matrix of one tile of rows comes late, so more of it is to be on its way; and one agent
+    looks rows up for all where blocks have several tiles.
+    """
+    problem = Problem(values={}, alignment={}, target=H200)
+    (params, _), *_ = heuristic.Work(m=rows, n=n, k=k, groups=groups).ranked(problem)
+    assert (params.tile[:2], params.stream) == (tile, stream)
+
+
 WIDE = ((8192, 4096), (8192, 2)), ((4, 14336, 4096), (2**13 * 14336, 8192, 2))
 """Shapes and strides of operands of 4 groups."""
 
@@ -160,6 +184,7 @@ def test_parts_without_rows_have_the_last_numbers(monkeypatch: pytest.MonkeyPatc
         return only(offered(*args, **kinds), wanted | {"ping_pong": 0}, blocks=blocks)
 
     monkeypatch.setattr(heuristic, "candidates", chosen)
+    monkeypatch.setattr(heuristic, "with_last_parts", lambda ways: ways)  # each looks rows up
     x, w = drawn(1000, 64, 200, 3, BFLOAT16)
     text = str(grouped.lower(x, w, np.array([10, 700, 900], np.int32)).compile().asm["kernel"])
     before, number = re.search(

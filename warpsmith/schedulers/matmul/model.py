@@ -11,6 +11,7 @@ from warpsmith.schedulers.matmul.carrying import least_step_us, longer
 from warpsmith.schedulers.matmul.params import Count, Numbers
 from warpsmith.schedulers.matmul.prologues import Prologue
 from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES, L2_LINE, sectors_written
+from warpsmith.schedulers.matmul.waits_of_groups import late_us, searched_us
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.family import WARP
@@ -249,7 +250,8 @@ def predicted_us(
         (of_a + of_b) / (GOT_SHARE * target.rates.sm_load),
         least,
     )
-    filled = np.where(lonely, LONELY_LATENCY_US, LATENCY_US) / ways.lines + multiplied
+    latency = LATENCY_US + (late_us(ways, m, groups) if groups > 1 else 0)
+    filled = np.where(lonely, LONELY_LATENCY_US, latency) / ways.lines + multiplied
     step = np.hypot(step, (filled / ways.stages) ** AT_ONCE)  # nearly the longer one of both
     together = ways.down * ways.across
     late = LINE_US * (ways.lines - 1) * (1 - lonely)
@@ -310,6 +312,7 @@ def predicted_us(
     turns = rounds * np.maximum(main + waits, behind + WAY_OUT_US) + np.minimum(main, behind)
     turns = turns + (np.asarray(epilogue[1]) > 0) * LAST_CHUNK_US * ways.kept / chunk
     alone = whole * (main + behind) + (rest > 0) * (last + behind)
+    start = start + (searched_us(ways, rounds, groups) if groups > 1 else 0)
     return np.asarray(start + np.maximum(np.where(in_turn, turns, alone), moved))
 
 
