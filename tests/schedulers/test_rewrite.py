@@ -270,28 +270,16 @@ Chosen = Callable[[Any, Any, Any], Any]
 PLACES = np.array([0, 5, -100, 2, 6, 3])
 
 
-def _chosen(x: Any, places: Any, values: Any, start: int = 0, other: Any = 0.0) -> Any:
+def _chosen(x: Any, places: Any, values: Any, start: int = 0, other: float = 0.0) -> Any:
     """Of each row the value where a number is the row's place."""
     numbers = ops.iota(6, start, fusion=Fusion.of(x))
     return ops.where(ops.eq(numbers, ops.reshape(places, (-1, 1))), values, other)
-
-
-def _chosen_beside(x: Any, places: Any, values: Any) -> Any:
-    """The same, with a 0 that is a tensor, as gradients have it: none of them is added to alone."""
-    zero = ops.full((1, 1), 0.0, dtype=FLOAT, fusion=Fusion.of(x))
-    return _chosen(x, places, values, other=zero)
 
 
 SUMS: dict[str, tuple[Chosen, bool]] = {
     "one of each row": (lambda x, p, v: ops.sum(_chosen(x, p, v), [1]), True),
     "that stays a dimension": (lambda x, p, v: ops.sum(_chosen(x, p, v), [1], keepdim=True), True),
     "a number": (lambda x, p, v: ops.sum(_chosen(x, p, 2.5), [1]), True),
-    "beside a number of each row": (
-        lambda x, p, v: ops.sum(_chosen_beside(x, p, v) + v, [1]),
-        True,
-    ),
-    "behind it": (lambda x, p, v: ops.sum(v + _chosen_beside(x, p, 2.5), [1], keepdim=True), True),
-    "beside values along the row": (lambda x, p, v: ops.sum(_chosen(x, p, v) + x, [1]), False),
     "one of a column": (lambda x, p, v: ops.sum(_chosen(x, p, v), [0]), False),
     "all of them": (lambda x, p, v: ops.sum(_chosen(x, p, v)), False),
     "one of values along the row": (lambda x, p, v: ops.sum(_chosen(x, p, x), [1]), False),

@@ -5,9 +5,6 @@ Such is the sum of a loss's gradient along the classes, which is one number for 
 
 from __future__ import annotations
 
-from itertools import permutations
-
-from warpsmith.ir import arithmetic
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Full, Iota, Move, Pointwise, Reduction
 from warpsmith.ir.fusion import Fusion
@@ -19,15 +16,12 @@ from warpsmith.ops.values import as_tensor
 
 
 def choose_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
-    """Put `where(0 <= place < n, x, 0)` for `sum(where(iota(n) == place, x, 0))` along n elements,
-    and n times a number of the row that is added to each; whether the reduction is such.
+    """Put `where(0 <= place < n, x, 0)` for `sum(where(iota(n) == place, x, 0))` along n elements;
+    whether the reduction is such.
     """
     gone = [k for k, axis in enumerate(total.output.logical) if axis.is_reduction]
-    if total.op != "sum" or len(gone) != 1:
-        return False
-    source, each = _beside_its_row(total.source, gone[0])
-    choice = _made_by(source, "where")
-    if choice is None or not _is_zero(choice.inputs[2]):
+    choice = _made_by(total.source, "where")
+    if total.op != "sum" or len(gone) != 1 or choice is None or not _is_zero(choice.inputs[2]):
         return False
     equal, (dim,) = _made_by(choice.inputs[0], "eq"), gone
     if equal is None or total.output.dtype is not choice.output.dtype:
@@ -41,37 +35,18 @@ def choose_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
         return False
     with fusion.placed_before(total):
         place, value = (
-            squeeze(v, [dim]) if isinstance(v, TensorView) else v for v in (place, value)
+            squeeze(each, [dim]) if isinstance(each, TensorView) else each
+            for each in (place, value)
         )
         extent = total.source.shape_axes[dim].extent
         inside = pointwise.logical_and(pointwise.ge(place, 0), pointwise.lt(place, extent))
         found = as_tensor(pointwise.where(inside, value, Const(0, total.output.dtype)), "where")
-        if each is not None:
-            times = arithmetic.convert(extent, total.output.dtype)
-            all_of_them = pointwise.mul(squeeze(each, [dim]), times)
-            found = as_tensor(pointwise.add(found, all_of_them), "add")
     output = total.output
     kept = (axis for axis in output.logical if not axis.is_reduction)
     output.root = output.logical = tuple(IterDomain(axis.extent, axis.kind) for axis in kept)
     output.loop = list(output.logical)
     fusion.replace(total, Pointwise("set", (found,), output))
     return True
-
-
-def _beside_its_row(source: TensorView, dim: int) -> tuple[TensorView, TensorView | None]:
-    """What a number of its row is added to, along a dimension of known length, and that number;
-    else the tensor itself.
-    """
-    made = _made_by(source, "add")
-    if made is None or not isinstance(source.shape_axes[dim].extent, Const):
-        return source, None
-    for number, other in permutations(made.inputs, 2):
-        found = unexpanded(number)
-        if not (isinstance(found, TensorView) and isinstance(other, TensorView)):
-            continue
-        if _is_shared(found, dim):
-            return other, found
-    return source, None
 
 
 def unexpanded(value: Value) -> Value:

@@ -23,8 +23,7 @@ Rules:
                  rounded to 16 bits: 4 and 5 instructions in place of 19 and 20, as precise as that
                  exponential. In a gated unit these stand behind a product.
   ONE_OF_A_ROW  a sum along n elements of x where their number is a place, else of 0, is x where the
-                 row has that place, and n times what each has besides: the sum of a loss's gradient
-                 along the classes.
+                 row has that place: the sum of a loss's gradient along the classes.
   STACKED_BITS  a stack of both halves of a tensor's bytes, `stack([w & 15, (w >> 4) & 15], -1)`, is
                  computed as `unpack_int4` is, which a product's kernel can do itself.
   MOVED_OPERAND  a matrix product reads an operand that is only permuted as it lies before, under
