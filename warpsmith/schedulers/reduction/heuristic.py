@@ -116,7 +116,8 @@ def choose(
         if vectors > LONG_VECTORS and any(map(has_levels, fusion.operations)):
             unroll = accesses(vector, sizes)
         narrow = vector * max(sizes, default=4) <= NARROW_BYTES and vectors > LONG_VECTORS
-        unroll = unroll if narrow else max(1, unroll // max(1, len(sizes)))
+        if not narrow and unroll * len(sizes) > MOST_ACCESSES // 2:
+            unroll = max(1, unroll // len(sizes))
         whole = rows_per_thread == 1 and not welford and _share_loads(domains, shape, problem)
         if whole:
             block_x = min(SHARED_THREADS, max(32, power_of_two_above(vectors) // 2))
