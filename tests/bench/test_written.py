@@ -1,5 +1,7 @@
 """Programs that people write, as benches compile them."""
 
+import json
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -7,7 +9,7 @@ import torch
 
 from bench.programs import PROGRAMS
 from bench.trained import MODULES
-from bench.written import Written, report
+from bench.written import Written, report, table
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -42,3 +44,12 @@ def test_the_report_tells_programs_from_modules() -> None:
     assert first == "programs: 2, 1.000 x Inductor, tenth 0.65, least 0.50, behind by 3 % at 1"
     assert second.startswith("trained modules: 1, 1.500 x Inductor")
     assert str(rows[2]) == "a [2x3]: no"
+
+
+def test_the_page_of_benchmarks_is_of_the_rows_that_are_kept() -> None:
+    folder = Path(__file__).parents[2] / "docs" / "benchmarks"
+    kept = json.loads((folder / "written.json").read_text())
+    rows = [Written(**row) for row in kept["rows"]]
+    page = (folder / "written.md").read_text()
+    assert "\n".join(table(rows)) in page
+    assert all(line.split(": ", 1)[1] in page for line in report(rows))
