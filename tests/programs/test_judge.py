@@ -237,3 +237,9 @@ def test_half_numbers_beyond_their_range_may_be_infinite_in_memory() -> None:
 def test_what_was_called_wrong_and_was_right(seed: int, mode: Mode) -> None:
     verdict = judged(program_of(seed, mode), "reference")
     assert verdict.kind == "passed", verdict.message
+
+
+@pytest.mark.parametrize("dtype", [DataType.Int8, DataType.Int16, DataType.UInt8, DataType.Int32])
+def test_bits_that_come_from_the_left_are_zeros_of_the_type(dtype: DataType) -> None:
+    program = one("logical_right_shift", 1, given=Input("t0", dtype, (("n0",), ("n1",))))
+    assert judged(program, "reference").kind == "passed"

@@ -1,6 +1,7 @@
 """Rules of what computes element by element."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,9 @@ def pointwise(program: Program, name: str, *values: Any) -> Value:
     compute, result = op.compute_dtype(common), op.result_dtype(common)
     types = [DataType.Bool] * op.conditions + [compute] * (len(values) - op.conditions)
     operands = [operand(v, dtype) for v, dtype in zip(values, types, strict=True)]
+    if name == "logical_right_shift" and common.is_small_int:  # its own bits, not those of Int32
+        bits = operands[0]
+        operands[0] = replace(bits, value=bits.value & ((1 << common.bits) - 1))
     shape = program.shape(dims)
     found = computed(name, compute, result, operands)
     return Value(result, dims, found.moved(lambda x: np.broadcast_to(x, shape)))
