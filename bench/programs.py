@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  # torch's own name of it
 
+from bench.small_models import turned
+
 LETTERS: Mapping[str, tuple[int, int, int]] = {
     "B": (2, 16, 1),  # sequences
     "S": (256, 2048, 8),  # words of each
@@ -77,11 +79,6 @@ def of(function: Callable[..., Any], *shapes: str, dtype: torch.dtype = torch.bf
 def _gated(x: Tensor) -> Tensor:
     gate, up = x.chunk(2, -1)
     return F.silu(gate) * up
-
-
-def _turned(x: Tensor) -> Tensor:
-    half = x.shape[-1] // 2
-    return torch.cat((-x[..., half:], x[..., :half]), -1)
 
 
 def _pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -163,7 +160,7 @@ PROGRAMS: Mapping[str, Program] = {
     "heads": of(
         lambda x, b: (x + b).unflatten(-1, (-1, 128)).transpose(1, 2).contiguous(), "B S H", "H"
     ),
-    "rotated": of(lambda q, c, s: q * c + _turned(q) * s, "B 16 S 128", "S 128", "S 128"),
+    "rotated": of(lambda q, c, s: q * c + turned(q) * s, "B 16 S 128", "S 128", "S 128"),
     "rotated_pairs": of(_pairs, "B S 16 128", "S 1 64", "S 1 64"),
     "head_norm": of(lambda q, w: F.rms_norm(q, (128,), w, 1e-6), "B S 16 128", "128"),
     "masked_scores": of(

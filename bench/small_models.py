@@ -60,7 +60,7 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch is not analysed
         groups = self.size.groups
         heads = self.qkv(self.first(x)).view(batch, length, -1, self.head).transpose(1, 2)
         q, k, v = heads.split([self.size.heads, groups, groups], 1)
-        return q * cos + _turned(q) * sin, k * cos + _turned(k) * sin, v
+        return q * cos + turned(q) * sin, k * cos + turned(k) * sin, v
 
     def behind(self, x: Tensor, attended: Tensor) -> Tensor:
         """What a layer that reads x gives where attention gave that."""
@@ -70,7 +70,8 @@ class _Block(nn.Module):  # type: ignore[misc]  # torch is not analysed
         return result
 
 
-def _turned(x: Tensor) -> Tensor:
+def turned(x: Tensor) -> Tensor:
+    """Rows whose second half, negated, comes first: what rotary places add to them."""
     left, right = x.chunk(2, -1)
     return torch.cat([-right, left], -1)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  # torch's own name of it
 
 from bench.programs import Program, of
+from bench.small_models import turned
 
 
 class _Plain(nn.Module):  # type: ignore[misc]  # torch is not analysed
@@ -59,16 +60,11 @@ def _plain(function: Callable[..., Tensor], *shapes: str) -> Trained:
     return _trained(lambda inputs: _Plain(function), *shapes)
 
 
-def _turned(x: Tensor) -> Tensor:
-    half = x.shape[-1] // 2
-    return torch.cat((-x[..., half:], x[..., :half]), -1)
-
-
 def _rotated(q: Tensor) -> Tensor:
     angles = (
         torch.arange(q.shape[-2], device=q.device)[:, None] * 0.01 * torch.ones_like(q[0, 0, 0])
     )
-    return q * angles.cos() + _turned(q) * angles.sin()
+    return q * angles.cos() + turned(q) * angles.sin()
 
 
 def _to_rows(x: Tensor) -> Tensor:

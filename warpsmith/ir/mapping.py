@@ -84,6 +84,10 @@ class DomainMap:
         """Representative of the axis's group."""
         return self._group[axis]
 
+    def groups(self, axes: Iterable[IterDomain]) -> frozenset[Group]:
+        """Of the axes that are no broadcast ones, which have one element."""
+        return frozenset(self.group(axis) for axis in axes if not axis.is_broadcast)
+
     def knows(self, axis: IterDomain) -> bool:
         return axis in self._number
 

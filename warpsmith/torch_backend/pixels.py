@@ -92,12 +92,10 @@ def _repeats(
     places: Sequence[torch.Tensor], sizes: Sequence[int], shape: Sequence[int]
 ) -> list[int] | None:
     """How often each place of an axis is read in a row, where all are as often; else None."""
-    if len(sizes) != len(shape) or any(
-        wide % max(1, n) for wide, n in zip(shape, sizes, strict=True)
-    ):
+    if len(sizes) != len(shape):
         return None
     each = [wide // max(1, size) for wide, size in zip(shape, sizes, strict=True)]
-    if 0 in each:
+    if 0 in each or [n * size for n, size in zip(each, sizes, strict=True)] != [*shape]:
         return None
     for axis, (found, wide, times) in enumerate(zip(places, shape, each, strict=True)):
         beside = [1] * (len(shape) - 1 - axis)

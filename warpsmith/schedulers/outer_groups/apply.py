@@ -146,7 +146,7 @@ def _made_of(fusion: Fusion, groups: Groups, joined: Collection[TensorView]) -> 
     found: list[TensorView] = []
     for operation in reversed(fusion.operations):
         output = operation.outputs[0]
-        axes = {domains.group(a) for a in (*output.root, *output.logical) if not a.is_broadcast}
+        axes = domains.groups((*output.root, *output.logical))
         own = output in after and output not in joined and axes <= groups.levels.kept
         uses = (out for use in fusion.uses(output) for out in use.outputs)
         if own and (not isinstance(operation, Move) or all(out in found for out in uses)):

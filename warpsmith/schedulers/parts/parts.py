@@ -87,7 +87,9 @@ class Parts(Rows):
     def unordered(self) -> str:
         """Why threads cannot walk a row as it lies; empty where they can."""
         level = {
-            g: n for n, axes in enumerate((self.outer, self.inner)) for g in self._groups(axes)
+            g: n
+            for n, axes in enumerate((self.outer, self.inner))
+            for g in self.domains.groups(axes)
         }
         order = [level.get(self.domains.group(axis)) for axis in self.axes]
         if self.run.start or not self.run.axes:

@@ -15,7 +15,7 @@ from warpsmith.schedulers.caching import Cached, past_l1
 from warpsmith.schedulers.layout import InnerRun, beside_run, fastest, find_inner_run
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.pointwise.applicability import reference
-from warpsmith.schedulers.pointwise.repeated import groups_of, repeated
+from warpsmith.schedulers.pointwise.repeated import repeated
 from warpsmith.schedulers.problem import Problem, widest_vector
 from warpsmith.schedulers.traffic import instructions
 from warpsmith.values import dataclass
@@ -125,7 +125,8 @@ def inner_run(
     if not across:
         run = find_inner_run(domains, axes, caches)
         return replace(run, beside=beside_run(domains, run, caches))
-    whole = [c for c in caches if groups_of(domains, axes) <= groups_of(domains, c.copy.shape_axes)]
+    all_groups = domains.groups(axes)
+    whole = [c for c in caches if all_groups <= domains.groups(c.copy.shape_axes)]
     return find_inner_run(domains, axes, whole)
 
 
@@ -213,7 +214,7 @@ def _around(
         for cached in caches
         if cached.load
         and (size := cached.memory.dtype.size) <= WORD_BYTES <= vector * size
-        and groups_of(domains, cached.copy.shape_axes) == {row}
+        and domains.groups(cached.copy.shape_axes) == {row}
         and fastest(domains, cached) == row
         and problem.aligned(cached.memory, ACCESS_BYTES // size)
     )
@@ -234,7 +235,7 @@ def row_of(domains: DomainMap, cached: Cached, run: InnerRun) -> Expr:
     """Elements of the run, the last ones, that have the same one of an input; 1 where it has one
     for each.
     """
-    own = groups_of(domains, cached.copy.shape_axes)
+    own = domains.groups(cached.copy.shape_axes)
     inner = takewhile(lambda axis: domains.group(axis) not in own, reversed(run.axes))
     return integers.mul(*map(domains.extent_of, inner))
 

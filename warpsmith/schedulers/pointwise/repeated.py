@@ -7,9 +7,7 @@ Where what rows share has more bytes than the rows themselves, as the statistics
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
-from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
@@ -72,8 +70,8 @@ def first_of_rows(domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun)
     """The first of the dimensions just outside of a run that only tensors with all of them have;
     the run's own first where others that walk it have no more bytes than those.
     """
-    outside = groups_of(domains, run.axes[: run.start])
-    groups = {cached: groups_of(domains, cached.copy.shape_axes) for cached in caches}
+    outside = domains.groups(run.axes[: run.start])
+    groups = {cached: domains.groups(cached.copy.shape_axes) for cached in caches}
     others = [cached for cached in caches if not outside <= groups[cached]]
     shared = sum(c.memory.dtype.size for c in others if c in run.walkers)
     if shared <= sum(c.memory.dtype.size for c in caches if c not in others):
@@ -83,11 +81,6 @@ def first_of_rows(domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun)
     while first > 0 and domains.group(run.axes[first - 1]) not in known:
         first -= 1
     return first
-
-
-def groups_of(domains: DomainMap, axes: Iterable[IterDomain]) -> frozenset[Group]:
-    """Of axes of more than one element."""
-    return frozenset(domains.group(axis) for axis in axes if not axis.is_broadcast)
 
 
 def _width(vectors: int, there: int, rows: int, most: int) -> int | None:

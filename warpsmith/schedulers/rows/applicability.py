@@ -100,10 +100,9 @@ def _torn(fusion: Program, domains: DomainMap, first: TensorView) -> str:
     return ""
 
 
-def walked(domains: DomainMap, tensor: TensorView) -> set[Group]:
+def walked(domains: DomainMap, tensor: TensorView) -> frozenset[Group]:
     """Groups of the dimensions that a tensor has, before and behind what reshapes it."""
-    axes = (*tensor.root, *tensor.logical)
-    return {domains.group(axis) for axis in axes if not axis.is_broadcast}
+    return domains.groups((*tensor.root, *tensor.logical))
 
 
 def _gives(domains: DomainMap, tensor: TensorView, groups: Collection[Group]) -> bool:

@@ -12,7 +12,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Pointwise, Reduction, tensor_inputs
-from warpsmith.ir.mapping import DomainMap, Group, map_of
+from warpsmith.ir.mapping import DomainMap, map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
@@ -177,21 +177,17 @@ def _lives(
 def full_size(program: Program, domains: DomainMap, caches: tuple[Cached, ...]) -> set[TensorView]:
     """The register copies that have an element for each one that is reduced, reshaped or not."""
     reduced = reductions(program)[0].logical
-    whole, elements = _groups(domains, reduced), _elements(domains, reduced)
+    whole, elements = domains.groups(reduced), _elements(domains, reduced)
     of_rows = Derivation(domains, dict.fromkeys(whole, integers.ZERO))
     found = set()
     for cached in caches:
         axes = cached.copy.shape_axes
         same = _elements(domains, axes) == elements
-        own = _groups(domains, axes)
+        own = domains.groups(axes)
         here = Derivation(domains, dict.fromkeys(own, integers.ZERO))
         if same or (all(map(of_rows.reaches, own)) and all(map(here.reaches, whole))):
             found.add(cached.register)
     return found
-
-
-def _groups(domains: DomainMap, axes: Iterable[IterDomain]) -> set[Group]:
-    return {domains.group(axis) for axis in axes if not axis.is_broadcast}
 
 
 def _elements(domains: DomainMap, axes: tuple[IterDomain, ...]) -> Expr:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import cached_property
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Pointwise, Reduction
-from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached, moved, past_l1
@@ -110,8 +109,8 @@ class Rows:
     @property
     def reshaped(self) -> tuple[Cached, ...]:
         """The inputs among `loads` that have other dimensions than rows."""
-        rows = self._groups(self.axes)
-        return tuple(c for c in self.loads if not self._groups(c.copy.shape_axes) <= rows)
+        rows = self.domains.groups(self.axes)
+        return tuple(c for c in self.loads if not self.domains.groups(c.copy.shape_axes) <= rows)
 
     @cached_property
     def weights(self) -> tuple[Cached, ...]:
@@ -122,7 +121,9 @@ class Rows:
         """Whether what rows share is another one for some of them, as a token's angles are the same
         for all of its heads.
         """
-        return not self._groups(self.kept).isdisjoint(self._groups(weight.register.root))
+        return not self.domains.groups(self.kept).isdisjoint(
+            self.domains.groups(weight.register.root)
+        )
 
     @property
     def loaded(self) -> int:
@@ -147,10 +148,10 @@ class Rows:
     @cached_property
     def operations(self) -> int:
         """On each element of a row, as the program has them."""
-        whole = self._groups(self.axes)
+        whole = self.domains.groups(self.axes)
         return sum(
             isinstance(operation, Pointwise | Reduction)
-            and self._groups(operation.outputs[0].root) == whole
+            and self.domains.groups(operation.outputs[0].root) == whole
             for operation in self.fusion.operations
         )
 
@@ -194,6 +195,3 @@ class Rows:
         while start and self.axes[start - 1].is_reduction == reduced:
             start -= 1
         return find_inner_run(self.domains, self.axes[start:], self.caches)
-
-    def _groups(self, axes: Iterable[IterDomain]) -> set[Group]:
-        return {self.domains.group(axis) for axis in axes if not axis.is_broadcast}
