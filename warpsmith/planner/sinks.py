@@ -59,6 +59,9 @@ def merge_sinks(
     moved: list[int] = []  # the group that each has become
     having: dict[int, list[int]] = {}
 
+    def stored_of(group: Sequence[int]) -> list[int]:
+        return [*group, *(segments.forms[number] for number in group if number in segments.forms)]
+
     def fits(joined: list[int]) -> bool:
         return segments.go_together(joined, cuts) and segments.of(joined, cuts).can_be_scheduled
 
@@ -87,13 +90,13 @@ def merge_sinks(
         for other in (g for g in tried if behind[place] < g < place):
             joined = [*groups[other], *groups[place]]
             if len(joined) <= MOST_SINKS and fits(joined):
-                home |= dict.fromkeys(groups[place], other)
+                home |= dict.fromkeys(stored_of(groups[place]), other)
                 groups[place], groups[other] = [], joined
                 behind[other] = max(behind[other], behind[place])
                 moved = [other if group == place else group for group in moved]
                 place = other
                 break
-        home[sink] = place
+        home |= dict.fromkeys(stored_of([sink]), place)
         for tensor in near:
             others = having.setdefault(tensor, [])
             if place not in others[-GROUPS_ASKED:]:
