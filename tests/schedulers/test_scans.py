@@ -229,3 +229,12 @@ def test_sizes_that_do_not_fit_are_refused_at_the_call() -> None:
         empty.add_output(empty.ops.argmax(x, 1))
     with pytest.raises(ArgumentError, match="argmax of nothing has no value"):
         empty.execute([np.ones((2, 0), np.float32)])
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_warps_lie_along_what_most_bytes_have_fastest(dim: int) -> None:
+    """A factor lies along the scanned dimension alone, which is not the fastest of the others."""
+    factor = torch.empty(2, 300, 1) if dim == 1 else torch.empty(2, 1, 64)
+    decayed = fuse(lambda x, factor: ops.cumsum(x * factor, dim))
+    told = decayed.lower(torch.empty(2, 300, 64), factor).compile().explain()
+    assert f"inner={dim == 2}" in told

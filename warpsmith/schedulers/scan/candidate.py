@@ -32,7 +32,11 @@ class Scanned(Candidate):
 
     @property
     def walked(self) -> Sequence[IterDomain]:
-        return heuristic.axes_of(self.fusion, self.caches, self.domains)
+        run = heuristic.run_of(self.fusion, self.domains, self.caches)
+        if len(run.axes) < 2 or heuristic.along_rows(run, self.caches):
+            return run.axes
+        *slower, fastest, scanned = run.axes
+        return (*slower, scanned, fastest)
 
     def us(self, problem: Problem) -> float:
         waited = min(us for _, us in self._shapes(problem))

@@ -109,6 +109,21 @@ def run_of(fusion: Program, domains: DomainMap, caches: Sequence[Cached]) -> Inn
     return find_inner_run(domains, axes_of(fusion, caches, domains), caches).last_only()
 
 
+def along_rows(run: InnerRun, caches: Sequence[Cached]) -> bool:
+    """Whether the scanned dimension is the fastest of most bytes that have all dimensions."""
+    whole = [each for each in caches if _rank(each) == len(run.axes)]
+    walking = [each for each in run.walkers if each in whole]
+    return 2 * sum(map(_width, walking)) > sum(map(_width, whole))
+
+
+def _rank(cached: Cached) -> int:
+    return sum(not axis.is_broadcast for axis in cached.copy.shape_axes)
+
+
+def _width(cached: Cached) -> int:
+    return cached.memory.dtype.size
+
+
 def choose(
     fusion: Program, domains: DomainMap, caches: Sequence[Cached], problem: Problem
 ) -> ScanParams:
@@ -123,7 +138,8 @@ def candidates(
     run = run_of(fusion, domains, caches)
     length = problem.size(run.extent)
     kept = problem.size(integers.mul(*map(domains.extent_of, run.axes[:-1])))
-    alone = _alone(run, length, kept, problem)
+    rows = kept < WARP or along_rows(run, caches)
+    alone = _of_rows(run, length, kept, problem) if rows else _of_columns(length)
     bytes_of_states = sum(d.size for scan in scans(fusion) for d in scan.carry.dtypes)
     turns = max(KEPT_BYTES // (bytes_of_states * alone.elements), 1)
     shared = replace(alone, grid=True, turns=turns)
@@ -139,13 +155,16 @@ def candidates(
     return [(each, _us(each, length, kept, size, problem)) for each in found]
 
 
-def _alone(run: InnerRun, length: int, kept: int, problem: Problem) -> ScanParams:
+def _of_columns(length: int) -> ScanParams:
+    """Of a block whose warps lie across what is scanned."""
+    rows = COLUMN_THREADS if length > ELEMENTS * COLUMN_THREADS else 1
+    return ScanParams(inner=False, block_x=WARP, block_y=rows, elements=ELEMENTS, vectorized=())
+
+
+def _of_rows(run: InnerRun, length: int, kept: int, problem: Problem) -> ScanParams:
     """Of a block that shares its rows with no other one: threads follow from the length as a power
     of two, vectors from what divides it.
     """
-    if not run.walkers and kept >= WARP:
-        rows = COLUMN_THREADS if length > ELEMENTS * COLUMN_THREADS else 1
-        return ScanParams(inner=False, block_x=WARP, block_y=rows, elements=ELEMENTS, vectorized=())
     width = run.vector(problem)
     vectorized = run.vectorized(problem, width)
     elements = width if vectorized else ELEMENTS
