@@ -47,6 +47,15 @@ def test_what_is_only_squared_for_a_sum_is_not_stored() -> None:
     assert first.segment.outputs == second.segment.inputs
 
 
+def test_what_is_padded_crosses_without_its_zeros() -> None:
+    def program(x: Any, w: Any, v: Any) -> Any:
+        y = ops.linear(x, w)
+        return ops.sum(ops.pad(y, [0, 144]) * ops.linear(y, v), [-1])
+
+    arrays = drawn(40, 64), drawn(48, 64), drawn(192, 48)
+    assert schedulers(program, *arrays) == ["matmul", "matmul", "reduction"]
+
+
 def test_a_residual_crosses_as_its_user_knows_it() -> None:
     def program(x: Any, w: Any, h: Any, g: Any) -> Any:
         y = h + ops.linear(x, w)

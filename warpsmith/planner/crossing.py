@@ -1,7 +1,7 @@
 """What crosses memory between kernels, and in which form.
 
-A tensor that another kernel needs is stored in its cheapest form: before it is broadcast or made
-wider. What a few operations on each element compute of inputs alone, or of results, which are in
+A tensor that another kernel needs is stored in its cheapest form: before it is broadcast, padded or
+made wider. What a few operations on each element compute of inputs alone, or of results, which are in
 memory in any case, is not stored; the kernel that needs it computes it again.
 """
 
@@ -12,6 +12,7 @@ from dataclasses import field
 
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, Scan
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import Operation
 from warpsmith.values import dataclass
 
@@ -48,6 +49,8 @@ class Crossing:
             operation = graph.operations[position]
             if self._is_operand(number):
                 return frozenset((number,))
+            if isinstance(operation, Read) and operation.kind == "pad":
+                return self.of_all(graph.sources(position))
             enlarged = enlarges(operation)
             if not enlarged and not isinstance(operation, Move):
                 return frozenset((form,))
