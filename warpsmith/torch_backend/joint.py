@@ -9,6 +9,7 @@ from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
+from warpsmith.torch_backend.parts import join_parts
 from warpsmith.torch_backend.permutations import read_gradients
 from warpsmith.torch_backend.pixels import add_up_pixels
 from warpsmith.torch_backend.saved import let_compute_again, read_words_again
@@ -20,6 +21,7 @@ def partition(
     """Forward and backward of a graph, by torch's partitioner, which decides what is saved."""
     module.graph.eliminate_dead_code()
     module.graph = fx_graph_cse(module.graph)
+    join_parts(module.graph)
     read_gradients(module.graph)
     add_up_pixels(module.graph)
     let_compute_again(module.graph, num_fwd_outputs)
