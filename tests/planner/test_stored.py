@@ -15,7 +15,7 @@ from warpsmith.engine import executable as engine
 from warpsmith.engine.plan import prepare
 from warpsmith.ir.fusion import Fusion
 from warpsmith.knobs import scope
-from warpsmith.planner import divided, trials
+from warpsmith.planner import divided, scattered, trials
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.plan import cut
 from warpsmith.targets.hopper import H200
@@ -29,7 +29,7 @@ def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
     monkeypatch.setattr(trials, "WORTH", 0.0)
     monkeypatch.setattr(trials._Stores, "saved_us", lambda self, number: 1.0)
     monkeypatch.setattr(divided, "_may_be_faster", lambda *given: (True, True))
-    monkeypatch.setattr(trials, "_is_scattered", lambda planned, problem: True)
+    monkeypatch.setattr(scattered, "_lost_us", lambda planned, problem: 1.0)
     monkeypatch.setattr(engine, "faster", lambda *given: found.append(faster(*given)) or found[-1])
     return found
 

@@ -91,6 +91,16 @@ def bias_by_distance(table: Any, here: Any, there: Any, lasts: Any) -> Any:
     return bias, seen, ops.where(seen, ops.broadcast(heads, [True, False, False, False]), -1.0)
 
 
+def _normed(x: Any, weight: Any) -> Any:
+    wide = ops.cast(x, DataType.Float)
+    scale = ops.rsqrt(ops.mean(wide * wide, -1, keepdim=True) + 1e-6)
+    return ops.cast(wide * scale * weight, DataType.BFloat16)
+
+
+def rows_become_columns(x: Any, weight: Any) -> Any:
+    return ops.permute(_normed(x, weight), [0, 2, 1])
+
+
 def empty(*shapes: tuple[int, ...]) -> list[np.ndarray]:
     return [np.empty(shape, BFLOAT) for shape in shapes]
 
@@ -144,5 +154,10 @@ CASES: dict[str, tuple[Body, list[np.ndarray], list[tuple[str, int, int]]]] = {
         gradients_both_ways,
         empty(*[(4096, 14336)] * 3),
         [("pointwise", 3, 2), ("pointwise", 3, 2)],
+    ),
+    "rows that become columns are turned by a kernel of their own": (
+        rows_become_columns,
+        empty((107, 196, 512), (512,)),
+        [("inner_persistent", 2, 1), ("pointwise", 1, 1)],
     ),
 }

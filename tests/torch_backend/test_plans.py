@@ -43,3 +43,22 @@ def test_rows_are_normalized_once_and_not_once_a_column() -> None:
         call = program.executable_for(values).plan_for(values)
     assert len(call.segments[-1].segment.inputs) == 2
     assert len(call.segments) == 7  # both products of the gated unit are one of them
+
+
+def test_what_a_product_wrote_is_turned_before_it_is_normed() -> None:
+    """A mixer's tokens, which are kept: rows of the norm are columns of the product."""
+
+    def mixed(x: Tensor, y: Tensor, weight: Tensor, scale: Tensor) -> list[Tensor]:
+        tokens = F.linear(y, weight)
+        return [normed(x + tokens.transpose(1, 2), scale), tokens]
+
+    shapes = (107, 196, 512), (107, 512, 384), (196, 384), (512,)
+    given = [torch.empty(shape, dtype=torch.bfloat16) for shape in shapes]  # never touched
+    (program,) = compiled(mixed, *given, device="sim").programs
+    assert program is not None
+    fakes = [node.meta["val"] for node in program.inputs]
+    values = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in fakes]
+    with judge.uncompiled():
+        call = program.executable_for(values).plan_for(values)
+    chosen = [planned.candidate.scheduler for planned in call.segments if planned.candidate]
+    assert chosen[-3:] == ["matmul", "pointwise", "inner_persistent"]

@@ -1,8 +1,8 @@
 """What crosses memory between kernels, and in which form.
 
-A tensor that another kernel needs is stored in its cheapest form: before it is broadcast, padded or
-made wider. What a few operations on each element compute of inputs alone, or of results, which are in
-memory in any case, is not stored; the kernel that needs it computes it again.
+A tensor that another kernel needs is stored in its cheapest form: before it is broadcast, padded
+or made wider. What a few operations on each element compute of inputs alone, or of results, which
+are in memory in any case, is not stored; the kernel that needs it computes it again.
 """
 
 from __future__ import annotations

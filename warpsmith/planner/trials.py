@@ -22,6 +22,7 @@ from warpsmith.planner.divided import divided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.joins import joins
 from warpsmith.planner.prices import Plan, Planned, Prices
+from warpsmith.planner.scattered import scattered
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import Traffic, instructions
@@ -29,7 +30,7 @@ from warpsmith.schedulers.traffic import Traffic, instructions
 WORTH = 1.05
 """So many times as fast the kernels that differ are predicted to be where a plan is left."""
 
-MOST_TRIALS = 8
+MOST_TRIALS = 12
 """Plans that are tried for a call."""
 
 
@@ -82,14 +83,7 @@ def _proposals(
     save most comes first, and last what is computed for that. What is alike is proposed together.
     """
     yield from divided(segments, problem, prices, WORTH)
-    for planned in segments:
-        # what blocks leave of sums is no tensor of the program
-        writes = [t for t in planned.segment.writes if t.number in offers.graph.maker]
-        if len(writes) > 1 and planned.candidate is not None and _is_scattered(planned, problem):
-            sets = [frozenset((tensor.number,)) for tensor in writes]
-            across = _across(planned, problem)
-            several = [across] if 1 < len(across) < len(writes) else []
-            yield tuple(Decided(alone=numbers) for numbers in (*sets, *several))
+    yield from scattered(offers.graph, segments, problem)
     shares = [(planned.segment, planned.segment.share) for planned in segments]
     parts = [(segment, share) for segment, share in shares if isinstance(share, Part)]
     stores = _Stores(offers, parts, problem)
@@ -106,25 +100,6 @@ def _proposals(
     for numbers in [each for each in most if each not in later] + later:
         chosen = frozenset(numbers)
         yield Decided(kept=chosen), Decided(alone=chosen)
-
-
-def _across(planned: Planned, problem: Problem) -> frozenset[int]:
-    """Numbers of what a kernel writes in sectors apart."""
-    assert planned.candidate is not None
-    names = planned.candidate.traffic(planned.local(problem)).across
-    local = (output.value.name for output in planned.candidate.fusion.outputs)
-    pairs = zip(planned.segment.writes, local, strict=True)
-    return frozenset(tensor.number for tensor, name in pairs if name in names)
-
-
-def _is_scattered(planned: Planned, problem: Problem) -> bool:
-    """Whether sectors of which a kernel needs a part take longer than its bytes."""
-    assert planned.candidate is not None
-    if planned.candidate.scheduler in ("matmul", "matmul_by_threads"):
-        return False
-    done = planned.candidate.traffic(planned.local(problem))
-    target = problem.target
-    return done.us(target) > Traffic(done.moved, 0.0, done.issued).us(target)
 
 
 class _Stores:

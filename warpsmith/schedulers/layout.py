@@ -7,7 +7,7 @@ that lacks it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from warpsmith.ir import integers
@@ -77,6 +77,9 @@ def _steps_whole(cached: Cached, problem: Problem, width: int) -> bool:
     return True
 
 
+_Places = list[tuple[int | None, bool]]
+
+
 def find_inner_run(
     domains: DomainMap, axes: Sequence[IterDomain], caches: Sequence[Cached]
 ) -> InnerRun:
@@ -86,14 +89,11 @@ def find_inner_run(
     positions = [_positions(domains, axes, cached) for cached in caches]
     last = len(axes) - 1
     walkers = [
-        index
-        for index, (cached, where) in enumerate(zip(caches, positions, strict=True))
-        if where and where[-1] == last and _contiguous(cached, -1)
+        index for index, where in enumerate(positions) if where and where[-1] == (last, True)
     ]
     start = last
     while start > 0 and all(
-        _extends(cached, where, start, index in walkers)
-        for index, (cached, where) in enumerate(zip(caches, positions, strict=True))
+        _extends(where, start, index in walkers) for index, where in enumerate(positions)
     ):
         start -= 1
     extents = [domains.extent_of(axis) for axis in axes]
@@ -136,11 +136,31 @@ def _divides(domains: DomainMap, transform: Transform, group: Group) -> bool:
     return one and domains.group(transform.axis) == group
 
 
-def _positions(domains: DomainMap, axes: Sequence[IterDomain], cached: Cached) -> list[int | None]:
-    """For each concrete dimension of the tensor in memory order, its place among `axes`."""
+def parts_of(domains: DomainMap, group: Group, known: Container[Group]) -> list[Group]:
+    """The known dimensions of which a reshape made one, slowest first, where there are such; the
+    dimension itself where it is known, or where there are none.
+    """
+    if group not in known:
+        for transform in domains.touching(group):
+            whole, *sides = domains.sides(transform)
+            if _divides(domains, transform, group) and whole not in sides:
+                parts = [part for side in sides for part in parts_of(domains, side, known)]
+                if all(part in known for part in parts):
+                    return parts
+    return [group]
+
+
+def _positions(domains: DomainMap, axes: Sequence[IterDomain], cached: Cached) -> _Places:
+    """For each concrete dimension of the tensor in memory order, or for those that are merged to
+    it, its place among `axes`, and whether it is contiguous.
+    """
     place = {domains.group(axis): index for index, axis in enumerate(axes)}
-    axes_of = cached.copy.shape_axes
-    return [place.get(domains.group(axes_of[d])) for d in cached.memory.concrete_order()]
+    found: _Places = []
+    for dimension in cached.memory.concrete_order():
+        parts = parts_of(domains, domains.group(cached.copy.shape_axes[dimension]), place)
+        inside = [(place.get(part), True) for part in parts]
+        found += [*inside[:-1], (inside[-1][0], cached.memory.contiguity[dimension] is True)]
+    return found
 
 
 def _contiguous(cached: Cached, place: int) -> bool:
@@ -157,17 +177,13 @@ def fastest(domains: DomainMap, cached: Cached) -> Group | None:
     return domains.group(cached.copy.shape_axes[order[-1]])
 
 
-def _extends(
-    cached: Cached,
-    where: list[int | None],
-    start: int,
-    walks: bool,
-) -> bool:
+def _extends(where: _Places, start: int, walks: bool) -> bool:
     """Whether the run may grow from `start` to `start - 1` as far as this tensor goes."""
+    places = [place for place, _ in where]
     if not walks:
-        return start in where or start - 1 not in where
-    place = where.index(start)
-    return place > 0 and where[place - 1] == start - 1 and _contiguous(cached, place - 1)
+        return start in places or start - 1 not in places
+    place = places.index(start)
+    return place > 0 and where[place - 1] == (start - 1, True)
 
 
 def is_one_row(cached: Cached, domains: DomainMap, axes: Sequence[IterDomain]) -> bool:

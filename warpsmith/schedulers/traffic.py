@@ -15,6 +15,7 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.schedulers.caching import Cached
+from warpsmith.schedulers.layout import parts_of
 from warpsmith.schedulers.pointwise.applicability import beyond
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.recompute import COSTLY
@@ -52,7 +53,7 @@ class Traffic:
         partly: bytes of memory besides: of sectors that are written in part, each of which is read
             before, and written whole; and of those that are read in part, and again when the L2 has
             let them go.
-        across: names of the tensors that are written in sectors apart.
+        across: names of the tensors that are read or written in sectors apart.
     """
 
     moved: int
@@ -106,16 +107,17 @@ def traffic(
         for memory, cached in tensors.items()
     }
     elsewhere = _read_elsewhere(fusion, problem)
-    across = {cached.memory for cached in caches if not cached.load and spread[cached.memory] > 1}
+    across = {memory for memory in tensors if spread[memory] > 1}
+    written = [memory for memory in across if not tensors[memory].load]
     return Traffic(
         moved=sum(sizes.values()) + elsewhere,
         sectors=sum(size * spread[memory] for memory, size in sizes.items()) + elsewhere,
         issued=_issued(fusion, domains, extents, problem, rows),
-        partly=_partly([(sizes[memory], spread[memory]) for memory in across], problem)
+        partly=_partly([(sizes[memory], spread[memory]) for memory in written], problem)
         + sum(
             (spread[memory] - 1) * sizes[memory]
-            for memory, cached in tensors.items()
-            if cached.load and spread[memory] > 1 and _comes_late(domains, cached, extents, problem)
+            for memory in across.difference(written)
+            if _comes_late(domains, tensors[memory], extents, problem)
         ),
         across=frozenset(memory.name for memory in across),
     )
@@ -165,7 +167,8 @@ def _inside(domains: DomainMap, cached: Cached, extents: dict[Group, int]) -> in
     """Elements of a tensor that the loops come by from one to the next of its fastest dimension;
     None where that one is the loops' fastest, too.
     """
-    walked = [domains.group(cached.copy.shape_axes[d]) for d in cached.memory.concrete_order()]
+    axes = (cached.copy.shape_axes[d] for d in cached.memory.concrete_order())
+    walked = [g for axis in axes for g in parts_of(domains, domains.group(axis), extents)]
     order = [group for group in extents if group in walked]
     if not order or set(walked) != set(order) or walked[-1] == order[-1]:
         return None

@@ -32,6 +32,7 @@ from warpsmith.schedulers.pointwise.heuristic import (
     Transposed,
     columns_of,
     inner_run,
+    loop_axes,
     row_of,
 )
 from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows, of_all_rows
@@ -52,7 +53,11 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -
     if not order:
         return  # one element: one thread computes it without loops
     reorder(output, {sorted(order).index(dimension): n for n, dimension in enumerate(order)})
-    run = inner_run(fusion, domains, caches, across=params.across)
+    apart = params.transposed is not None and params.transposed.apart
+    for place, parts in reversed([*enumerate(loop_axes(output, domains, caches, apart=apart))]):
+        for part in reversed(parts[1:]):
+            split(output, place, domains.extent_of(part))
+    run = inner_run(fusion, domains, caches, across=params.across, apart=apart)
     if params.transposed is None:
         _flat(fusion, output, caches, params, run)
     else:

@@ -42,7 +42,7 @@ class Pointwise(Candidate):
 
     @property
     def walked(self) -> Sequence[IterDomain]:
-        return heuristic.inner_run(self.fusion, self.domains, self.caches).axes
+        return heuristic.inner_run(self.fusion, self.domains, self.caches, apart=True).axes
 
     def rows_at_once(self, problem: Problem) -> tuple[Sequence[IterDomain], int]:
         params = self.parameters(problem)

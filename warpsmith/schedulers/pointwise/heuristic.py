@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 from math import prod
 from typing import Self
 
 from warpsmith.ir import integers
+from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Expr
+from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached, past_l1
-from warpsmith.schedulers.layout import InnerRun, beside_run, fastest, find_inner_run
+from warpsmith.schedulers.layout import (
+    InnerRun,
+    beside_run,
+    fastest,
+    find_inner_run,
+    parts_of,
+)
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.repeated import repeated
@@ -60,6 +69,7 @@ class Transposed:
         columns: place of the first dimension of the other axis, which goes on to the last one.
         names: their names.
         vector: adjacent elements per access along `dimension`.
+        apart: what a reshape merged to a dimension of the output counts as dimensions.
     """
 
     first: int
@@ -67,6 +77,7 @@ class Transposed:
     columns: int
     names: tuple[str, ...]
     vector: int
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,20 +125,42 @@ class PointwiseParams(Params):
 
 
 def inner_run(
-    fusion: Program, domains: DomainMap, caches: tuple[Cached, ...], *, across: bool = False
+    fusion: Program,
+    domains: DomainMap,
+    caches: tuple[Cached, ...],
+    *,
+    across: bool = False,
+    apart: bool = False,
 ) -> InnerRun:
     """The inner run of the reference output, dimensions in its memory order; or that `across` rows,
-    of the tensors alone that have all dimensions.
+    of the tensors alone that have all dimensions. What a reshape merged may be walked `apart`.
     """
     output = reference(fusion, domains)
     assert output is not None
-    axes = [output.shape_axes[dimension] for dimension in output.concrete_order()]
+    parted = loop_axes(output, domains, caches, apart=apart)
+    axes = [part for parts in parted for part in parts]
     if not across:
         run = find_inner_run(domains, axes, caches)
         return replace(run, beside=beside_run(domains, run, caches))
     all_groups = domains.groups(axes)
     whole = [c for c in caches if all_groups <= domains.groups(c.copy.shape_axes)]
     return find_inner_run(domains, axes, whole)
+
+
+def loop_axes(
+    output: TensorView, domains: DomainMap, caches: Sequence[Cached], *, apart: bool
+) -> list[tuple[IterDomain, ...]]:
+    """The dimensions of an output in its memory order; `apart`, in place of one that a reshape made
+    of several these, slowest first, where inputs have them.
+    """
+    axes = [output.shape_axes[dimension] for dimension in output.concrete_order()]
+    read = domains.groups(a for c in caches if c.load for a in c.copy.shape_axes)
+    known = read - domains.groups(axes) if apart else frozenset()
+    parts = (parts_of(domains, domains.group(axis), known) for axis in axes)
+    return [
+        (axis,) if len(each) == 1 else tuple(domains.members(part)[0] for part in each)
+        for axis, each in zip(axes, parts, strict=True)
+    ]
 
 
 def choose(
@@ -180,6 +213,10 @@ def _walk(
     """
     run = inner_run(fusion, domains, caches)
     transposed = _transposed(domains, caches, problem, run)
+    if transposed is None:
+        parted = inner_run(fusion, domains, caches, apart=True)
+        if parted.axes != run.axes and (found := _transposed(domains, caches, problem, parted)):
+            run, transposed = parted, replace(found, apart=True)
     if transposed is not None:
         run = columns_of(domains, run, transposed)
     # A run of all dimensions ends where the tensors end, so only its last vector can be short. The
@@ -298,8 +335,9 @@ def _transposed(
     found: dict[int, list[Cached]] = {}
     for cached in caches:
         group = fastest(domains, cached) if cached.load else None
-        own = (axis for axis in cached.register.shape_axes if not axis.is_broadcast)
-        if group in places and group != last and last in map(domains.group, own):
+        own = domains.groups(a for a in cached.register.shape_axes if not a.is_broadcast)
+        parts = (part for each in own for part in parts_of(domains, each, places))
+        if group in places and group != last and last in parts:
             found.setdefault(places[group], []).append(cached)
     if len(found) != 1:
         return None
