@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.support.lowering import lowered
-from warpsmith import fuse, knobs, ops
+from warpsmith import fuse, knobs, ops, verify
 from warpsmith.engine.lowered import lower_call
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends.definition import FusionDefinition
@@ -173,6 +173,23 @@ def test_adjacent_elements_are_read_as_vectors(name: str) -> None:
     compiled = fuse(function).lower(CHOICE, WIDE).compile()
     assert compiled.verify().verdict == "clean"
     assert compiled.asm["cuda"].count("= ws_load<float, 4") == loads
+
+
+ONE_OF_A_ROW = {
+    "alone": lambda x, w: x * ops.narrow(w, 1, 1, 1),
+    "computed": lambda x, w: x * ops.narrow(w * 2, 1, 1, 1),
+    "read again": lambda x, w: ops.flip(x * ops.narrow(w * 2, 1, 2, 1), [1]),
+    "a read of a read": lambda x, w: x * ops.flip(ops.narrow(w, 1, 1, 1), [0]),
+    "padded": lambda x, w: x * ops.narrow(ops.pad(w, [3, 0]), 1, 4, 1),
+}
+
+
+@pytest.mark.parametrize("name", ONE_OF_A_ROW)
+def test_a_part_of_one_element_has_none_beside_it(name: str) -> None:
+    """Whatever it is repeated along."""
+    x, w = torch.randn(8, 20), torch.randn(8, 4)
+    f = fuse(ONE_OF_A_ROW[name])
+    assert verify(f, [x, w]).verdict == "clean"
 
 
 def test_other_sizes_of_a_trace_are_read_by_elements() -> None:

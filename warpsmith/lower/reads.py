@@ -259,7 +259,11 @@ class Reads:
 
 
 def _indices(operation: Read, access: Access) -> dict[Expr, Expr]:
-    return {at(k): access.axis(axis) for k, axis in enumerate(operation.output.root)}
+    """Of the result's own element: 0 along what has one, whatever that is repeated along."""
+    return {
+        at(k): integers.ZERO if axis.is_broadcast else access.axis(axis)
+        for k, axis in enumerate(operation.output.root)
+    }
 
 
 def _width(lane: Symbol) -> int:

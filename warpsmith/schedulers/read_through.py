@@ -146,7 +146,11 @@ def _form_of(fusion: Fusion, value: TensorView, dtype: DataType) -> TensorView:
 
 def _of_both(outer: Part, inner: Part) -> Part:
     """Where what is read of a read is read itself."""
-    known: dict[Expr, Expr] = {at(k): place for k, place in enumerate(outer.places)}
+    pairs = zip(outer.places, outer.source.shape_axes, strict=True)
+    known: dict[Expr, Expr] = {
+        at(k): integers.ZERO if axis.is_broadcast else place
+        for k, (place, axis) in enumerate(pairs)
+    }
     places = tuple(substitute(place, known) for place in inner.places)
     inside = integers.conjunction(outer.inside, substitute(inner.inside, known))
     return Part(inner.source, places, inside)
