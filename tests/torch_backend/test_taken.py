@@ -61,7 +61,12 @@ def enlarged(x: Tensor) -> list[Tensor]:
     return [F.interpolate(x.reshape(1, 1, *x.shape), scale_factor=2, mode="nearest")]
 
 
-@pytest.mark.parametrize("function", [best, chosen, lengths, enlarged])
+def rolled(x: Tensor) -> list[Tensor]:
+    """All of it as one row, too."""
+    return [x.exp().roll((1, -2), (0, 1)) + 1, x.roll(11) * 2, x.roll((2, 1), (0, 0))]
+
+
+@pytest.mark.parametrize("function", [best, chosen, lengths, enlarged, rolled])
 def test_functions_are_one_region(function: Callable[[Tensor], list[Tensor]]) -> None:
     x = torch.randn(6, 9)
     x[2, 3] = x[2, 7] = 9.0  # of equal ones the first

@@ -151,6 +151,7 @@ TABLE: Mapping[str, Meaning] = {
     "prod": meanings.accumulation(ops.prod),
     "prod.dim_int": meanings.accumulation(ops.prod),
     "repeat": meanings.repeated,
+    "roll": meanings.rolled,
     "rsub.Scalar": meanings.reverse_sub,
     "rsub.Tensor": meanings.reverse_sub,
     "scatter.src": meanings.scattered(lambda x, source: source),

@@ -43,6 +43,7 @@ _KEPT = (
     "convolution_backward",
     "bernoulli",
     "native_dropout",
+    "roll",  # torch's parts choose rows by numbers that each element computes
     "nll_loss2d",
     "select_scatter",  # a part of an input is written in its place
 )

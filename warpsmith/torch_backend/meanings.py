@@ -126,6 +126,13 @@ def reshaped(at: At, x: Any, *args: Any) -> Any:
     return ops.reshape(x, at.shape)
 
 
+def rolled(at: At, x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
+    if dims:
+        return ops.roll(x, shifts, dims)
+    flat = ops.reshape(x, [integers.mul(*at.shape)])
+    return ops.reshape(ops.roll(flat, shifts, [0]), at.shape)
+
+
 def permuted(at: At, x: Any, dims: Sequence[int]) -> Any:
     return ops.permute(x, [d % x.rank for d in dims])
 
