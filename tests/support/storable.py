@@ -91,14 +91,19 @@ def bias_by_distance(table: Any, here: Any, there: Any, lasts: Any) -> Any:
     return bias, seen, ops.where(seen, ops.broadcast(heads, [True, False, False, False]), -1.0)
 
 
-def _normed(x: Any, weight: Any) -> Any:
+def rows_become_columns(x: Any, weight: Any) -> Any:
+    """A norm with what its gradient needs."""
     wide = ops.cast(x, DataType.Float)
     scale = ops.rsqrt(ops.mean(wide * wide, -1, keepdim=True) + 1e-6)
-    return ops.cast(wide * scale * weight, DataType.BFloat16)
+    return ops.permute((wide * scale * weight).to(x.dtype), [0, 2, 1]), scale
 
 
-def rows_become_columns(x: Any, weight: Any) -> Any:
-    return ops.permute(_normed(x, weight), [0, 2, 1])
+def channels_last(x: Any, weight: Any) -> Any:
+    """A norm of each pixel's channels, which lie behind one another in the result alone."""
+    wide = ops.permute(ops.cast(x, DataType.Float), (0, 2, 3, 1))
+    apart = wide - ops.mean(wide, [-1], keepdim=True)
+    variance = ops.mean(apart * apart, [-1], keepdim=True)
+    return (apart * ops.rsqrt(variance + 1e-5) * weight).to(x.dtype)
 
 
 def empty(*shapes: tuple[int, ...]) -> list[np.ndarray]:
@@ -158,6 +163,11 @@ CASES: dict[str, tuple[Body, list[np.ndarray], list[tuple[str, int, int]]]] = {
     "rows that become columns are turned by a kernel of their own": (
         rows_become_columns,
         empty((107, 196, 512), (512,)),
-        [("inner_persistent", 2, 1), ("pointwise", 1, 1)],
+        [("reduction", 1, 1), ("pointwise", 3, 1)],
+    ),
+    "what is normed along columns is written along rows by a kernel of its own": (
+        channels_last,
+        empty((32, 384, 28, 28), (384,)),
+        [("outer_persistent", 1, 2), ("pointwise", 4, 1)],
     ),
 }

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from math import prod
 from operator import or_
 
-from warpsmith.ir.exprs import Move, Pointwise
+from warpsmith.ir.exprs import Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
+from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.alike import Label
 from warpsmith.planner.decided import Decided
 from warpsmith.planner.prices import Planned
@@ -27,8 +29,8 @@ def scattered(
     graph: Graph, segments: Sequence[Planned], problem: Problem
 ) -> Iterator[tuple[Decided, ...]]:
     """Ways for each such kernel, all that are alike together, those first that lose most: what is
-    turned is stored before, or once it is, and turned by a kernel of its own; or one of several
-    results has a kernel of its own.
+    turned is stored before, or once it is, and turned by a kernel of its own; what is reduced of
+    rows has a kernel of its own, or one of several results.
     """
     alike: dict[Label, list[Planned]] = {}
     lost: dict[Label, float] = {}
@@ -62,6 +64,8 @@ def _ways(graph: Graph, planned: Planned, problem: Problem) -> list[Decided]:
             frozenset(each) & graph.maker.keys() for each in _turned(segment.share, across)
         )
         found += [Decided(kept=before, alone=several | read)] if before or read else []
+        given = frozenset(_of_rows(segment.share, problem)) & graph.maker.keys()
+        found += [Decided(alone=given)] if given and len(writes) == 1 else []
     if len(writes) > 1:
         found += [Decided(alone=frozenset((number,))) for number in writes]
         found += [Decided(alone=several)] if 1 < len(several) < len(writes) else []
@@ -76,6 +80,24 @@ def _across(planned: Planned, problem: Problem) -> frozenset[int]:
     local = (*fusion.input_tensors, *(output.value for output in fusion.outputs))
     pairs = zip((*segment.reads, *segment.writes), local, strict=True)
     return frozenset(tensor.number for tensor, own in pairs if own.name in names)
+
+
+def _of_rows(part: Part, problem: Problem) -> Iterator[int]:
+    """What reductions give for each row of a kernel, and its elements are made with."""
+    graph, behind = part.graph, set[int]()
+    sizes = {number: _elements(graph.tensors[number], problem) for number in part.computed}
+    for position in part.positions:
+        needed, made = behind.intersection(graph.sources(position)), graph.made(position)
+        reduces = isinstance(graph.operations[position], Reduction)
+        if reduces or needed:
+            behind.update(made)
+        if not reduces:
+            size = max(sizes[each] for each in made)
+            yield from (number for number in needed if sizes[number] < size)
+
+
+def _elements(tensor: TensorView, problem: Problem) -> int:
+    return prod(problem.size(a.extent) for a in tensor.shape_axes if not a.is_broadcast)
 
 
 def _turned(part: Part, across: frozenset[int]) -> tuple[list[int], list[int]]:

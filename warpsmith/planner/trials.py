@@ -2,9 +2,9 @@
 
 The plan computes again whatever depends on no reduction, and has as much in a kernel as a scheduler
 takes. A tensor that several kernels compute, or one kernel for many more elements than it has, may
-better be stored, a result that lies otherwise than the others have a kernel of its own, and two
-products of one operand, of which few tiles are made, a kernel each. A trial
-is a whole plan; what differs is priced together and apart.
+better be stored, a result that lies otherwise than the others, or than what is reduced, have a
+kernel of its own, and two products of one operand, of which few tiles are made, a kernel each. A
+trial is a whole plan; what differs is priced together and apart.
 """
 
 from __future__ import annotations
@@ -100,6 +100,10 @@ def _proposals(
     for numbers in [each for each in most if each not in later] + later:
         chosen = frozenset(numbers)
         yield Decided(kept=chosen), Decided(alone=chosen)
+
+
+def _elements(tensor: TensorView, problem: Problem) -> int:
+    return prod(problem.size(a.extent) for a in tensor.shape_axes if not a.is_broadcast)
 
 
 class _Stores:
@@ -202,8 +206,8 @@ class _Stores:
         if any(isinstance(operations[p], Reduction | Matmul) for p in chain):
             return 0.0
         tensors = [part.graph.tensors[t] for t in (*part.reads, *part.sinks)]
-        walks = max(map(self._elements, tensors), default=0)
-        own = self._elements(part.graph.tensors[number])
+        walks = max((_elements(t, self._problem) for t in tensors), default=0)
+        own = _elements(part.graph.tensors[number], self._problem)
         times = max(walks - own, own if len(self._users[number]) > 1 else 0)
         less, whole = (
             sum(instructions(operations[p]) for p in positions) * each
@@ -215,12 +219,8 @@ class _Stores:
         )
         return min(less_us, whole_us - self._memory_us(part))
 
-    def _elements(self, tensor: TensorView) -> int:
-        axes = (axis for axis in tensor.shape_axes if not axis.is_broadcast)
-        return prod(self._problem.size(axis.extent) for axis in axes)
-
     def _bytes(self, tensor: TensorView) -> int:
-        return self._elements(tensor) * tensor.dtype.size
+        return _elements(tensor, self._problem) * tensor.dtype.size
 
 
 def _is_reduced(graph: Graph, number: int) -> bool:
