@@ -8,6 +8,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from warpsmith import knobs
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.graph import Compiled, compile_graph
+from warpsmith.torch_backend.parted import keep_parts
 from warpsmith.torch_backend.writes import write_in_place
 
 
@@ -17,5 +18,6 @@ def compiled(function: Callable[..., Any], *inputs: Any, device: str = "referenc
         *inputs
     )
     write_in_place(module.graph)
+    keep_parts(module.graph)
     chosen = knobs.current().replace(device=device)
     return compile_graph(module, chosen, precision="exact", products=True)

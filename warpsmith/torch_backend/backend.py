@@ -18,6 +18,7 @@ from warpsmith.torch_backend.graph import compile_graph
 from warpsmith.torch_backend.joins import stack_parts
 from warpsmith.torch_backend.joint import partition
 from warpsmith.torch_backend.options import Options, read_options
+from warpsmith.torch_backend.parted import keep_parts
 from warpsmith.torch_backend.report import Record, parameters_of, remember
 from warpsmith.torch_backend.sorts import sort_in_few_bits
 from warpsmith.torch_backend.source import Boxed
@@ -91,6 +92,7 @@ def _compiled(
     write_in_place(module.graph)
     sort_in_few_bits(module.graph)
     sum_embeddings(module.graph)
+    keep_parts(module.graph)
     stack_parts(module.graph)
     made = compile_graph(
         module,
