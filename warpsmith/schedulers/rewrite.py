@@ -24,6 +24,8 @@ Rules:
                  exponential. In a gated unit these stand behind a product.
   ONE_OF_A_ROW  a sum along n elements of x where their number is a place, else of 0, is x where the
                  row has that place: the sum of a loss's gradient along the classes.
+  SUM_OF_FEW   a sum, or the largest, along two to four elements computed of repeated ones, as of
+                 coordinates of all pairs of points, is computed of each in turn.
   STACKED_BITS  a stack of both halves of a tensor's bytes, `stack([w & 15, (w >> 4) & 15], -1)`, is
                  computed as `unpack_int4` is, which a product's kernel can do itself.
   MOVED_OPERAND  a matrix product reads an operand that is only permuted as it lies before, under
@@ -47,6 +49,7 @@ from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import Operation, TensorView, Value
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
+from warpsmith.schedulers.few_summed import add_in_place_of_sum
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
 from warpsmith.schedulers.quotients import (
     divided_by_parts,
@@ -102,7 +105,8 @@ def rewrite(fusion: Fusion) -> None:
         elif isinstance(operation, Matmul):
             _read_unmoved(fusion, graph, casts, operation)
         elif isinstance(operation, Reduction):
-            choose_in_place_of_sum(fusion, operation)
+            if not choose_in_place_of_sum(fusion, operation):
+                add_in_place_of_sum(fusion, operation)
         elif isinstance(operation, Read):
             unpacked |= unpack_in_place_of_stack(fusion, operation)
     if unpacked:
