@@ -80,7 +80,9 @@ class Reads:
                 remedy=f"vectorize the copy that {output.name}.cache_before() makes",
             )
         access = first if lane is None else self._buffers.access(operation, [*indices, lane])
+        condition = self._predicates.predicate(first, operation, always=False)
         statements = self._filled(operation, access, lane)
+        apart = target.memory is MemoryType.local  # what is there besides is anything
         for number, part in enumerate(operation.parts):
             lets, known = self._checked(operation, first, number)
             place = self._place(operation, access, part, known)
@@ -95,13 +97,15 @@ class Reads:
                 read = CopyVector(
                     target, own, source, self._base(operation, part, place, lane), _width(lane)
                 )
-            whole = inside == integers.TRUE
-            statements += [*lets, read] if whole else [If(inside, (*lets, read))]
-        condition = self._predicates.predicate(first, operation, always=False)
+            asked = integers.conjunction(condition, inside) if apart else inside
+            whole = asked == integers.TRUE
+            statements += [*lets, read] if whole else [If(asked, (*lets, read))]
         if lane is not None:
             self._check_whole(operation, access, lane)
             self._check_chosen(operation, access, lane)
-        return statements if condition == integers.TRUE else [If(condition, tuple(statements))]
+        if apart or condition == integers.TRUE:
+            return statements
+        return [If(condition, tuple(statements))]
 
     def _filled(self, operation: Read, access: Access, lane: Symbol | None) -> list[Statement]:
         """What is there where no part is."""

@@ -54,6 +54,23 @@ def single_reads(
     return sum(read not in walk for read in reads(fusion))
 
 
+def steps_of_reads(
+    fusion: Program, domains: DomainMap, run: InnerRun, problem: Problem, width: int
+) -> Iterator[tuple[int, bool]]:
+    """Of each read along a run, bytes from one element to the next, and whether vectors take them;
+    where these do not go on evenly, or indices choose them, those of an element.
+    """
+    for read in _along(fusion, domains, run):
+        along, steps = len(read.output.root) - 1, []
+        for part in read.parts:
+            terms = polynomial(_number(problem, _place(part)))
+            even = all(m == (at(along),) for m in terms if any(_has(f, along) for f in m))
+            step = abs(terms.get((at(along),), 0)) if even else 1
+            step = 0 if read.output.root[-1].is_broadcast else step
+            steps.append(step * part.source.dtype.size)
+        yield max(steps, default=0), width > 1 and _walks(read, problem, width)
+
+
 def _along(fusion: Program, domains: DomainMap, run: InnerRun) -> list[Read]:
     """The reads of which the last dimension is a run's."""
     group = domains.group(run.axes[-1]) if run.axes else None

@@ -106,7 +106,7 @@ def traffic(
         memory: 1.0 if memory.name in staged else _spread(domains, cached, extents)
         for memory, cached in tensors.items()
     }
-    elsewhere = _read_elsewhere(fusion, problem)
+    elsewhere = bytes_elsewhere(fusion, problem)
     across = {memory for memory in tensors if spread[memory] > 1}
     written = [memory for memory in across if not tensors[memory].load]
     return Traffic(
@@ -123,7 +123,7 @@ def traffic(
     )
 
 
-def _read_elsewhere(fusion: Program, problem: Problem) -> int:
+def bytes_elsewhere(fusion: Program, problem: Problem) -> int:
     """Bytes of what is read at computed places: of each tensor all at most, and once."""
     found: dict[TensorView, int] = {}
     for operation in fusion.operations:

@@ -23,6 +23,7 @@ from warpsmith.schedulers.layout import (
     parts_of,
 )
 from warpsmith.schedulers.params import Params
+from warpsmith.schedulers.pointwise.apart import side_by_side
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.repeated import repeated
 from warpsmith.schedulers.problem import Problem, widest_vector
@@ -173,6 +174,11 @@ def choose(
     ring = not _ring_refusal(run, transposed, whole and not across, problem)
     rows = None if ring or transposed else repeated(domains, caches, run, vector, problem)
     width, unroll = rows or (0, 1)
+    once = _once_a_row(domains, caches, run, vector, problem) if across else None
+    if run.axes and not (ring or transposed or rows or (once and once.all)):
+        vector, unroll = side_by_side(fusion, domains, caches, run, vector, problem)
+        whole = whole or vector == 1
+        once = _once_a_row(domains, caches, run, vector, problem) if across else None
     params = PointwiseParams(
         vector=vector,
         unroll=unroll,
@@ -184,8 +190,8 @@ def choose(
         streaming=transposed is None and past_l1(caches, problem),
         last_first=fusion.follows,
         across=across,
-        around=_around(domains, caches, run, vector, problem) if across else (),
-        of_rows=_of_rows(domains, caches, run, vector, problem) if across else (),
+        around=once.around if once else (),
+        of_rows=once.of_rows if once else (),
         width=width,
     )
     return (
@@ -226,9 +232,7 @@ def _walk(
     if transposed is None and run.start and vector * _widest(run) <= NARROW_AROUND:
         longer = inner_run(fusion, domains, caches, across=True)
         wider = longer.vector(problem, cut_short=True)
-        others = {c.name for c in caches} - {c.name for c in longer.walkers}
-        around = _around(domains, caches, longer, wider, problem)
-        few = {*around, *_of_rows(domains, caches, longer, wider, problem)} >= others
+        few = _once_a_row(domains, caches, longer, wider, problem).all
         narrow = vector * _widest(run) <= (NARROW_AROUND if few else NARROW_BYTES)
         if longer.start == 0 and narrow:
             return longer, None, wider, problem.size(longer.extent) % wider == 0, True
@@ -241,6 +245,26 @@ def columns_of(domains: DomainMap, run: InnerRun, transposed: Transposed) -> Inn
     return replace(run, start=transposed.columns, extent=extent, beside=())
 
 
+@dataclass(frozen=True, slots=True)
+class _Once:
+    """Inputs that vectors across rows read once or twice: names as in the parameters, and whether
+    these are all that do not walk the run.
+    """
+
+    around: tuple[str, ...]
+    of_rows: tuple[str, ...]
+    all: bool
+
+
+def _once_a_row(
+    domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun, vector: int, problem: Problem
+) -> _Once:
+    around = _around(domains, caches, run, vector, problem)
+    of_rows = _of_rows(domains, caches, run, vector, problem)
+    others = {c.name for c in caches} - {c.name for c in run.walkers}
+    return _Once(around, of_rows, {*around, *of_rows} >= others)
+
+
 def _around(
     domains: DomainMap, caches: tuple[Cached, ...], run: InnerRun, vector: int, problem: Problem
 ) -> tuple[str, ...]:
@@ -250,6 +274,7 @@ def _around(
         cached.name
         for cached in caches
         if cached.load
+        and vector > 1
         and (size := cached.memory.dtype.size) <= WORD_BYTES <= vector * size
         and domains.groups(cached.copy.shape_axes) == {row}
         and fastest(domains, cached) == row
