@@ -35,6 +35,7 @@ from warpsmith.torch_backend.definition import (
     value_of,
 )
 from warpsmith.torch_backend.meanings import NotTaken
+from warpsmith.torch_backend.pieces import is_between_vectors
 from warpsmith.torch_backend.sizes import UnknownSize, expression_of, is_free, is_number
 from warpsmith.torch_backend.writes import (
     WRITES,
@@ -93,12 +94,12 @@ class Regions:
     def _is_given(self, node: Node, region: set[Node]) -> bool:
         """Whether a region reads torch's view, and not what it is a view of.
 
-        It does of parts of what it does not compute, and where that lies in another order or shape.
-        What repeats elements is better known to be the same ones, and sizes to be sizes.
+        It does of parts of what it does not compute that vectors walk, and where that lies in
+        another order or shape. What repeats elements is better known to be so, as are sizes.
         """
         name = name_of(first_of(node).target)
         if name in READS:
-            return not self._is_of(node, region)
+            return not (self._is_of(node, region) or is_between_vectors(node))
         if name not in VIEWS or name == "expand" or self._is_of(node, region):
             return False
         sizes = (size for tensor in tensors_of(node) for size in tensor.shape)
