@@ -141,6 +141,73 @@ def _clipped(x: Tensor) -> Tensor:
     return x * torch.clamp(1 / (x.float().norm() + 1e-6), max=1)
 
 
+def _halves(x: Tensor) -> Tensor:
+    half = x.shape[-1] // 2
+    return x[:, :half] * torch.sigmoid(x[:, half : 2 * half])
+
+
+def _differences(x: Tensor) -> Tensor:
+    return x[:, 1:] - x[:, :-1]
+
+
+def _distances(a: Tensor, b: Tensor) -> Tensor:
+    return (a[:, None] - b).square().sum(-1).sqrt()
+
+
+def _overlaps(a: Tensor, b: Tensor) -> Tensor:
+    """Of all pairs of boxes, what both have over what one has."""
+
+    def area(box: Tensor) -> Tensor:
+        return (box[..., 2] - box[..., 0]) * (box[..., 3] - box[..., 1])
+
+    a = a[:, None]
+    first, last = torch.maximum(a[..., :2], b[:, :2]), torch.minimum(a[..., 2:], b[:, 2:])
+    sides = (last - first).clamp(min=0)
+    both = sides[..., 0] * sides[..., 1]
+    return both / (area(a) + area(b) - both)
+
+
+def _windows(x: Tensor) -> Tensor:
+    x = x.roll((-3, -3), (1, 2)).unflatten(2, (-1, 7)).unflatten(1, (-1, 7))
+    return x.permute(0, 1, 3, 2, 4, 5).flatten(0, 2).flatten(1, 2)
+
+
+def _merged(x: Tensor) -> Tensor:
+    return torch.cat([x[:, i::2, j::2] for j in range(2) for i in range(2)], -1)
+
+
+def _blurred(x: Tensor) -> Tensor:
+    wide, (h, w) = F.pad(x, (1, 1, 1, 1)), x.shape[-2:]
+    parts = [wide[..., i : i + h, j : j + w] for i in range(3) for j in range(3)]
+    return sum(parts[1:], parts[0]) / 9
+
+
+def _gray(x: Tensor) -> Tensor:
+    return 0.299 * x[..., 0] + 0.587 * x[..., 1] + 0.114 * x[..., 2]
+
+
+def _lengths(x: Tensor) -> Tensor:
+    real, imaginary = x[..., 0], x[..., 1]
+    return torch.sqrt(real * real + imaginary * imaginary)
+
+
+def _causal_sums(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    """A convolution of each channel with the three words before, as Mamba has it."""
+    wide, words = F.pad(x, (0, 0, 3, 0)), x.shape[1]
+    return F.silu(sum((wide[:, k : k + words] * w[k] for k in range(4)), b))
+
+
+def _normed_last(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.layer_norm(x.permute(0, 2, 3, 1), w.shape, w, b)
+
+
+def _groups_by_hand(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    rows = x.view(x.shape[0], 32, -1)
+    variance, mean = torch.var_mean(rows, -1, correction=0, keepdim=True)
+    normal = ((rows - mean) / torch.sqrt(variance + 1e-5)).view(x.shape)
+    return normal * w[:, None, None] + b[:, None, None]
+
+
 PROGRAMS: Mapping[str, Program] = {
     # activations and gates
     "bias_gelu": of(lambda x, b: F.gelu(x + b, approximate="tanh"), "R D", "D"),
@@ -193,6 +260,19 @@ PROGRAMS: Mapping[str, Program] = {
     "enlarged": of(lambda x: F.interpolate(x, scale_factor=2.0), "N 64 E E"),
     "halved": of(_halved, "N C E E"),
     "noisy": of(lambda x, n, a, b: a * x + b * n, *("N 16 E E",) * 2, *("N 1 1 1",) * 2),
+    "channel_norm_last": of(_normed_last, "N C E E", "C", "C"),
+    "group_norm_by_hand": of(_groups_by_hand, "N 320 E E", "320", "320"),
+    # parts and places
+    "odd_halves": of(_halves, "R O"),
+    "differences": of(_differences, "R O"),
+    "lengths_of_pairs": of(_lengths, "R D 2"),
+    "distances": of(_distances, "R 3", "2048 3", dtype=torch.float32),
+    "overlaps": of(_overlaps, "R 4", "1000 4", dtype=torch.float32),
+    "windows": of(_windows, "N 56 56 C"),
+    "merged_patches": of(_merged, "N E E C"),
+    "blurred": of(_blurred, "N 3 O 240"),
+    "gray": of(_gray, "N O 240 3"),
+    "causal_sums": of(_causal_sums, "B S H", "4 H", "H"),
     # sums, lengths and losses
     "sums_of_columns": of(lambda x: x.float().sum(0), "R D"),
     "sums_of_odd_columns": of(lambda x: x.float().sum(0), "R O"),
