@@ -27,15 +27,12 @@ from warpsmith.schedulers.cover import merge_all
 from warpsmith.schedulers.layout import InnerRun
 from warpsmith.schedulers.pointwise.applicability import reference
 from warpsmith.schedulers.pointwise.heuristic import (
-    TILE,
     PointwiseParams,
-    Transposed,
-    columns_of,
     inner_run,
-    loop_axes,
     row_of,
 )
 from warpsmith.schedulers.pointwise.repeated import divide, first_of_rows, of_all_rows
+from warpsmith.schedulers.pointwise.transposed import TILE, Transposed, columns_of, loop_axes
 from warpsmith.values import dataclass
 
 BLOCKS = "blocks"
