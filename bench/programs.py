@@ -28,6 +28,11 @@ LETTERS: Mapping[str, tuple[int, int, int]] = {
     "C": (32, 512, 32),  # channels
     "A": (7, 64, 1),  # sides of images
     "E": (14, 56, 2),  # even ones
+    "F": (1, 16, 1),  # few rows
+    "L": (20_000, 200_000, 1),  # long ones
+    "M": (50_000, 500_000, 1),  # many rows
+    "T": (3, 64, 1),  # short ones
+    "Q": (512, 4096, 1),  # pairs of all with all
 }
 """From which number to which other each is drawn, evenly by its logarithm, and a step of it."""
 
@@ -208,6 +213,39 @@ def _groups_by_hand(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return normal * w[:, None, None] + b[:, None, None]
 
 
+def _squeezed(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(x.mean((2, 3), keepdim=True))
+
+
+def _overlap(x: Tensor, y: Tensor) -> Tensor:
+    p, y = x.float().sigmoid().flatten(1), y.float().flatten(1)
+    return 1 - ((2 * (p * y).sum(1) + 1) / (p.sum(1) + y.sum(1) + 1)).mean()
+
+
+def _length_of_all(*gradients: Tensor) -> Tensor:
+    return torch.stack([g.float().norm() for g in gradients]).norm()
+
+
+def _masked_mean(x: Tensor, kept: Tensor) -> Tensor:
+    mask = (kept > 2)[..., None]
+    return (x.float() * mask).sum(1) / mask.sum(1).clamp(min=1)
+
+
+def _contrast(scores: Tensor) -> Tensor:
+    wide, places = scores.float() / 0.07, torch.arange(scores.shape[0], device=scores.device)
+    return (F.cross_entropy(wide, places) + F.cross_entropy(wide.T, places)) / 2
+
+
+def _triplet(a: Tensor, p: Tensor, n: Tensor) -> Tensor:
+    near, far = ((a.float() - t.float()).square().sum(-1).sqrt() for t in (p, n))
+    return F.relu(near - far + 1).mean()
+
+
+def _soft(p: Tensor, q: Tensor) -> Tensor:
+    found = F.log_softmax(p.float() / 2, -1)
+    return F.kl_div(found, F.softmax(q.float() / 2, -1), reduction="batchmean")
+
+
 PROGRAMS: Mapping[str, Program] = {
     # activations and gates
     "bias_gelu": of(lambda x, b: F.gelu(x + b, approximate="tanh"), "R D", "D"),
@@ -287,6 +325,31 @@ PROGRAMS: Mapping[str, Program] = {
     "log_probability": of(
         lambda x, m, s: (-0.5 * ((x - m) / s.exp()) ** 2 - s).sum(-1), *("R D",) * 3
     ),
+    "log_sum_odd": of(lambda x: torch.logsumexp(x.float(), -1), "R O"),
+    "ignoring": of(
+        lambda x, y: F.cross_entropy(x.float(), y, ignore_index=7), "512 V", "512 int 10000"
+    ),
+    "soft_divergence": of(_soft, "512 V", "512 V"),
+    "contrast": of(_contrast, "Q Q"),
+    "triplet": of(_triplet, *("R D",) * 3),
+    "overlap": of(_overlap, *("N 224 224",) * 2),
+    "accuracy": of(lambda x, y: (x.argmax(-1) == y).float().mean(), "R 1000", "R int 1000"),
+    # reductions
+    "mean_of_words": of(lambda x: x.mean(1), "B S H"),
+    "masked_mean": of(_masked_mean, "B S H", "B S int 4"),
+    "sums_both_ways": of(lambda x: (x.float().sum(0), x.float().sum(1)), "R D"),
+    "spread_of_channels": of(lambda x: torch.var_mean(x.float(), (0, 2, 3)), "N C A A"),
+    "spread_of_rows": of(lambda x: x.float().std(-1), "R O"),
+    "sums_of_planes": of(lambda x: x.sum((2, 3)), "N C A A", dtype=torch.float32),
+    "squeezed": of(_squeezed, "N C A A"),
+    "best_and_where": of(lambda x: x.max(-1), "R O"),
+    "widest_few": of(lambda x: x.abs().amax(1), "F L"),
+    "widest_many": of(lambda x: x.abs().amax(1), "M T"),
+    "widest_of_all": of(lambda x: x.abs().amax(), "R D"),
+    "length_of_all": of(_length_of_all, "4096 H", "H", "H 4096", "4096", "H H", "H"),
+    "any_beyond": of(lambda x: (x.abs() > 4).any(-1), "R O"),
+    "all_finite": of(lambda x: torch.isfinite(x).all(), "R D"),
+    "normed_weight": of(lambda v, g: v * (g / v.float().norm(dim=1, keepdim=True)), "H D", "H 1"),
     # types and optimizers
     "float8_by_blocks": of(_narrowed, "R H"),
     "int8_by_rows": of(_whole, "R D"),

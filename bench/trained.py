@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812  # torch's own name of it
 
-from bench.programs import Program, of
+from bench.programs import Program, _contrast, _overlap, _soft, _squeezed, _triplet, of
 from bench.small_models import turned
 
 
@@ -125,5 +125,12 @@ MODULES: Mapping[str, Trained] = {
         lambda x, y: F.binary_cross_entropy_with_logits(x.float(), y.float().sigmoid()),
         *("R 1000", "R 1000"),
     ),
+    "ignoring": _plain(lambda x: F.cross_entropy(x.float(), _to_rows(x), ignore_index=7), "512 V"),
+    "soft_divergence": _plain(_soft, "512 V", "512 V"),
+    "contrast": _plain(_contrast, "Q Q"),
+    "triplet": _plain(_triplet, *("R D",) * 3),
+    "overlap": _plain(_overlap, *("N 224 224",) * 2),
+    "squeezed": _plain(_squeezed, "N C A A"),
+    "mean_of_words": _plain(lambda x: x.mean(1), "B S H"),
 }
 """By name; forward and backward of what networks have beside their products."""

@@ -4,7 +4,7 @@
 
 Each program and each trained module is compiled by both, its results and gradients are held
 against torch's in float64, and both are timed in turns: programs by events, with the L2 flushed,
-forward and backward by the sum of their kernels, which the profiler tells. It prints a line each,
+forward and backward by how long kernels run, which the profiler tells. It prints a line each,
 and what both come to. Parts of them, as `--part 2/7`, may run beside each other: they compile at
 the same time, and take turns on the GPU. `--show` prints the rows of such files as a table.
 """
@@ -17,7 +17,7 @@ import fcntl
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -183,7 +183,7 @@ def _step(function: Any, module: Any, inputs: list[Any], slope: Any) -> list[Any
 
 
 def _kernels_us(step: Run) -> float:
-    """Of all kernels of a step, each step behind a flush of the L2."""
+    """For which kernels of a step run, each step behind a flush of the L2."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -195,8 +195,21 @@ def _kernels_us(step: Run) -> float:
             flush.random_()
             step()
         torch.cuda.synchronize()
-    kernels = [e for e in seen.events() if e.device_time and "random" not in e.name.lower()]
-    return sum(float(e.device_time) for e in kernels) / STEPS
+    spans = sorted(
+        (event.time_range.start, event.time_range.end)
+        for event in seen.events()
+        if event.device_time and "random" not in event.name.lower()
+    )
+    return busy(spans) / STEPS
+
+
+def busy(spans: Iterable[tuple[float, float]]) -> float:
+    """How long some of them last: a kernel that starts early, behind another one, waits for it."""
+    total = last = 0.0
+    for start, end in spans:
+        total += max(0.0, end - max(start, last))
+        last = max(last, end)
+    return total
 
 
 def _failed(

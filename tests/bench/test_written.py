@@ -9,7 +9,7 @@ import torch
 
 from bench.programs import PROGRAMS
 from bench.trained import MODULES
-from bench.written import Written, report, table
+from bench.written import Written, busy, report, table
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -44,6 +44,10 @@ def test_the_report_tells_programs_from_modules() -> None:
     assert first == "programs: 2, 1.000 x Inductor, tenth 0.65, least 0.50, behind by 3 % at 1"
     assert second.startswith("trained modules: 1, 1.500 x Inductor")
     assert str(rows[2]) == "a [2x3]: no"
+
+
+def test_time_in_which_two_kernels_run_counts_once() -> None:
+    assert busy([(1, 3), (2, 5), (2.5, 4), (7, 8)]) == 5
 
 
 def test_the_page_of_benchmarks_is_of_the_rows_that_are_kept() -> None:
