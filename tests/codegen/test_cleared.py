@@ -41,6 +41,7 @@ def computed(dtype: DataType) -> Iterator[Expr]:
     if dtype is DataType.Float:
         yield Apply("divide_full", (element(dtype, 0), element(dtype, 1)), dtype)
         yield Apply("exp_near", (element(dtype, 0),), dtype)
+        yield Apply("nearest_int", (element(dtype, 0),), DataType.Int32)
 
 
 def casts() -> Iterator[Expr]:

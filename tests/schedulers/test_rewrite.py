@@ -161,6 +161,17 @@ def test_nor_does_the_logarithm_of_its_sum() -> None:
     assert exponentials(p) == ["exp_near"]
 
 
+def test_nor_does_one_for_the_sum_of_its_row_alone_whatever_is_made_of_that() -> None:
+    p = Program()
+    _, total = softened(p)
+    p.output(p.op("log", total))
+    assert exponentials(p) == ["exp_near"]
+    p = Program()
+    _, total = softened(p, (0,))
+    p.output(p.op("log", total))
+    assert exponentials(p) == ["exp"]
+
+
 def test_one_of_which_a_float_result_is_made_stays_exact() -> None:
     p = Program()
     e, total = softened(p)

@@ -22,9 +22,9 @@ _NAMES = """
 abs acos add addcmul asin bitwise_and bitwise_left_shift bitwise_not bitwise_or
 bitwise_right_shift bitwise_xor cast ceil clamp cosh divide_full eq erfc exp exp2 exp_near expm1
 float_rank floor frac ge gt isfinite isinf isnan isneginf isposinf isreal kept_word le lerp
-logical_and logical_not logical_or logical_right_shift lt maximum minimum mul ne neg philox_word
-relu round rsqrt sigmoid sigmoid_near sign signbit silu silu_near sinh sub threshold times_parts
-trunc where widen_again
+logical_and logical_not logical_or logical_right_shift lt maximum minimum mul ne nearest_int neg
+philox_word relu round rsqrt sigmoid sigmoid_near sign signbit silu silu_near sinh sub threshold
+times_parts trunc where widen_again
 """
 
 STRAIGHT = frozenset(_NAMES.split())

@@ -39,7 +39,7 @@ _OF_INDICES = {**dict.fromkeys(LOOKUPS, "groups"), **dict.fromkeys(CHECKS, "plac
 _OF_VALUES = {
     **dict.fromkeys(SEARCHES, "searches"),
     "divide_full": "divide_full",
-    "divide_near": "divide_near",
+    **{name: name for name in ("divide_near", "divide_whole", "nearest_int")},
     "philox_word": "philox",
     **dict.fromkeys(("kept_word", "kept_half"), "kept"),
     "times_parts": "times_parts",

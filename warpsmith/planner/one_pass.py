@@ -15,7 +15,7 @@ from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.carries import LOGSUMEXP
 from warpsmith.ops.promotion import fresh_axes
-from warpsmith.schedulers.rewrite import EXPONENTIALS, largest_taken_from
+from warpsmith.schedulers.exponentials import EXPONENTIALS, largest_taken_from
 
 
 def in_one_pass(fusion: Fusion, *, alone: bool = False) -> bool:

@@ -14,11 +14,17 @@ Rules:
   WHOLE_QUOTIENT  of an integer of 16 or 8 bits, as a float, by a constant of few bits, as pixels by
                  255: two multiplications have all its bits, and a division takes ten times as many
                  instructions.
+  WHOLE_NUMBER  a quotient by one number of its row of which the nearest whole number is left needs
+                 no more than what is exact where that is a middle; and `cast(clamp(round(x)))` is a
+                 cast to the nearest of what is clamped before, where the bounds are whole.
   ROUNDED_EXPONENTIAL  likewise exp(x - y) of floats and a number of their row, as in a softmax and
                  its gradient, and exp(minimum(x, 0)), in 2 instructions in place of 8: its relative
                  error grows by 2^-23 for each unit of the argument, about what the rounding of that
                  makes of it. What is smaller than a normal number becomes 0, so it may only be
                  summed and scaled: a logarithm of it would be infinite.
+  SUMMED_EXPONENTIAL  likewise exp(x - y) of floats and the largest of their row, of which nothing
+                 but the sum of the row is made, whatever becomes of that: the joins of states that
+                 have both (`one_pass.py`) take such exponentials, too.
   ROUNDED_SIGMOID  a sigmoid of floats, and x * sigmoid(x), of which only products are made that are
                  rounded to 16 bits: 4 and 5 instructions in place of 19 and 20, as precise as that
                  exponential. In a gated unit these stand behind a product.
@@ -46,23 +52,21 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Read
-from warpsmith.ir.tensor import Operation, TensorView, Value
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
+from warpsmith.schedulers.exponentials import is_rounded_exponential, is_summed_exponential
 from warpsmith.schedulers.few_summed import add_in_place_of_sum
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
 from warpsmith.schedulers.quotients import (
     divided_by_parts,
-    is_by_one_of_a_row,
     near_quotient,
     root_below_one,
 )
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
+from warpsmith.schedulers.whole_numbers import round_as_it_is_cast, whole_quotient
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
-
-EXPONENTIALS = ("exp", "exp_near")
-"""The exponential, and the one that is as precise as a 16-bit result."""
 
 Casts = dict[tuple[TensorView, DataType], TensorView]
 """Casts that were put in front of products, by what is cast and to which type."""
@@ -93,9 +97,15 @@ def rewrite(fusion: Fusion) -> None:
             assert isinstance(operation, Pointwise)
             better = Pointwise("divide_full", operation.inputs, operation.output)
             fusion.replace(operation, better)
+        elif (quotient := whole_quotient(graph, operation)) is not None:
+            fusion.replace(operation, quotient)
+        elif round_as_it_is_cast(fusion, graph, operation):
+            pass
         elif (quotient := near_quotient(graph, operation)) is not None:
             fusion.replace(operation, quotient)
-        elif _is_rounded_exponential(graph, operation, precise):
+        elif is_rounded_exponential(graph, operation, precise) or (
+            is_summed_exponential(graph, operation)
+        ):
             assert isinstance(operation, Pointwise)
             fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
         elif _is_rounded_sigmoid(graph, operation, precise):
@@ -183,23 +193,6 @@ def _precise(fusion: Program) -> set[TensorView]:
     return found
 
 
-def _is_rounded_exponential(
-    graph: Graph, operation: Operation, precise: Collection[TensorView]
-) -> bool:
-    """Whether it is one of floats, less a number of their row or at most 1, and all that is left of
-    it has 16 bits and no more than its size."""
-    if not (isinstance(operation, Pointwise) and operation.op == "exp"):
-        return False
-    if operation.output.dtype is not DataType.Float or operation.output in precise:
-        return False
-    exponent = operation.inputs[0]
-    largest = largest_taken_from(exponent)
-    made = exponent.definition if isinstance(exponent, TensorView) else None
-    taken = isinstance(made, Pointwise) and made.op == "sub" and is_by_one_of_a_row(made)
-    small = largest is not None or taken or _is_at_most_zero(exponent)
-    return small and _only_scaled(graph, operation.output, largest)
-
-
 def _is_rounded_sigmoid(
     graph: Graph, operation: Operation, precise: Collection[TensorView]
 ) -> bool:
@@ -216,56 +209,6 @@ def _is_rounded_sigmoid(
             if not (isinstance(use, Pointwise) and use.op in ("mul", "neg", "set", "cast")):
                 return False
             pending += [t for t in use.outputs if t.dtype is DataType.Float]
-    return True
-
-
-def _is_at_most_zero(value: Value) -> bool:
-    definition = value.definition if isinstance(value, TensorView) else None
-    if not (isinstance(definition, Pointwise) and definition.op == "minimum"):
-        return False
-    return any(is_number(each, 0) for each in definition.inputs)
-
-
-def largest_taken_from(value: Value) -> Reduction | None:
-    """The maximum of `x`, where the value is `x` less that."""
-    definition = value.definition if isinstance(value, TensorView) else None
-    if not (isinstance(definition, Pointwise) and definition.op == "sub"):
-        return None
-    source, most = definition.inputs
-    move = most.definition if isinstance(most, TensorView) else None
-    if not (isinstance(move, Move) and isinstance(move.source.definition, Reduction)):
-        return None
-    reduction = move.source.definition
-    kept = iter(range(len(move.origin)))
-    back = tuple(None if a.is_reduction else next(kept) for a in reduction.output.logical)
-    same = reduction.op == "max" and reduction.source is source and move.origin == back
-    return reduction if same else None
-
-
-def _only_scaled(graph: Graph, tensor: TensorView, largest: Reduction | None) -> bool:
-    """Whether nothing but sums and multiples is made of exponentials, and of these.
-
-    Their sum along the dimensions of the maximum is 1 or more, and may be used in any way.
-    """
-    gone = None if largest is None else [axis.is_reduction for axis in largest.output.logical]
-    pending, seen = [tensor], set[TensorView]()
-    while pending:
-        value = pending.pop()
-        if value in seen:
-            continue
-        seen.add(value)
-        for use in graph.uses(value):
-            match use:
-                case Reduction(op="sum", output=output):
-                    along = [axis.is_reduction for axis in output.logical]
-                    if value is not tensor or along != gone:
-                        pending.append(output)
-                case Move() | Pointwise(op="mul" | "cast" | "set" | "neg" | "add" | "sub"):
-                    pending += use.outputs
-                case Pointwise(op="div" | "truediv", inputs=(_, other)) if other is not value:
-                    pending += use.outputs
-                case _:
-                    return False
     return True
 
 

@@ -92,6 +92,18 @@ __device__ __forceinline__ float ws_divide_near(float a, float b) {
     return (a * scale) * r;
 }
 
+//@ divide_whole: divide_near
+// The same with what is left of a: within 1 ulp, and exact where the quotient has no more bits than a
+// float. Where nothing is left that is a number, it is infinite, or 0 by an infinite b.
+__device__ __forceinline__ float ws_divide_whole(float a, float b) {
+    const float quotient = ws_divide_near(a, b);
+    const float better = __fmaf_rn(__fmaf_rn(-b, quotient, a), ws_divide_near(1.0f, b), quotient);
+    return better == better ? better : quotient;
+}
+
+//@ nearest_int
+__device__ __forceinline__ int ws_nearest_int(float x) { return __float2int_rn(x); }
+
 //@ times_parts
 // x times the sum of two floats, rounded once where the first product is exact in 48 bits.
 __device__ __forceinline__ float ws_times_parts(float x, float high, float low) {

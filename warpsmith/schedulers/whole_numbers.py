@@ -1,0 +1,77 @@
+"""Quotients that become whole numbers, and what becomes of these, as 8 bits of weights do."""
+
+from __future__ import annotations
+
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.graph import Graph
+from warpsmith.ir.scalar import Const
+from warpsmith.ir.tensor import Operation, TensorView, Value
+from warpsmith.ops.promotion import fresh_axes
+from warpsmith.schedulers.quotients import QUOTIENTS, is_by_one_of_a_row
+
+BOUNDS = ("clamp", "maximum", "minimum")
+"""What leaves a whole number whole, if its numbers are."""
+
+NEAREST = (DataType.Int32, DataType.Int16, DataType.Int8, DataType.UInt8)
+"""Types that a float becomes by way of Int32."""
+
+
+def whole_quotient(graph: Graph, operation: Operation) -> Pointwise | None:
+    """A quotient within 1 ulp of floats by one of their row, of which nothing but the nearest whole
+    number is left. Quotients that lie in the middle of two are exact, as all of few bits are.
+    """
+    if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
+        return None
+    output, uses = operation.output, graph.uses(operation.output)
+    if output.dtype is not DataType.Float or output.is_output or not uses:
+        return None
+    rounded = all(isinstance(use, Pointwise) and use.op == "round" for use in uses)
+    if not (rounded and is_by_one_of_a_row(operation)):
+        return None
+    return Pointwise("divide_whole", operation.inputs, output)
+
+
+def round_as_it_is_cast(fusion: Fusion, graph: Graph, operation: Operation) -> bool:
+    """Put `cast(nearest_int(clamp(x)))` for `cast(clamp(round(x)))` between whole numbers: one
+    instruction rounds and casts. Whether the operation is such a cast.
+    """
+    if not (isinstance(operation, Pointwise) and operation.op == "cast"):
+        return False
+    if operation.output.dtype not in NEAREST:
+        return False
+    bounds: list[Pointwise] = []
+    value = operation.inputs[0]
+    while (made := _alone(graph, value)) is not None and made.op in BOUNDS:
+        if not all(isinstance(bound, Const) and _is_whole(bound) for bound in made.inputs[1:]):
+            return False
+        bounds.append(made)
+        value = made.inputs[0]
+    if made is None or made.op != "round":
+        return False
+    (value,) = made.inputs
+    assert isinstance(value, TensorView)
+    for bound in reversed(bounds):
+        within = fusion.tensor(DataType.Float, fresh_axes(value))
+        inputs = (value, *bound.inputs[1:])
+        fusion.insert_before(operation, Pointwise(bound.op, inputs, within))
+        value = within
+    nearest = fusion.tensor(DataType.Int32, fresh_axes(value))
+    fusion.insert_before(operation, Pointwise("nearest_int", (value,), nearest))
+    fusion.replace(operation, Pointwise("cast", (nearest,), operation.output))
+    for each in (*bounds, made):
+        fusion.operations.remove(each)
+    return True
+
+
+def _alone(graph: Graph, value: Value) -> Pointwise | None:
+    """What makes a float that nothing but one operation needs."""
+    if not isinstance(value, TensorView) or value.dtype is not DataType.Float or value.is_output:
+        return None
+    made = value.definition
+    return made if isinstance(made, Pointwise) and len(graph.uses(value)) == 1 else None
+
+
+def _is_whole(bound: Const) -> bool:
+    return float(bound.value).is_integer()
