@@ -18,6 +18,7 @@ from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.one_shape import read_as_products_do
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
 from warpsmith.planner.plan import cut
+from warpsmith.planner.rows_first import reduce_rows_first
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.planner.summed_again import walk_sums_together
 from warpsmith.schedulers.candidate import Refusals
@@ -45,6 +46,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     reduce_before_merging(better)
     rewrite(better)
     read_through(better)
+    reduce_rows_first(better)
     in_one_pass(better, alone=True)
     read_as_products_do(better)
     add_narrow_forms(better)
