@@ -9,18 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from warpsmith.ir.domains import IterDomain, IterType, Merge
-from warpsmith.ir.exprs import Move, Pointwise, Reduction
+from warpsmith.ir.exprs import Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.readers import Readers, readers_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 
+MOST_MADE = 64
+"""Tensors that are made of reshapes and computed before these."""
+
 
 def reduce_before_merging(fusion: Fusion) -> None:
-    """Apply it in place, to what is computed; through a cast, which then comes before, too."""
+    """Apply it in place, to what is computed; through a cast, which then comes before, too, and
+    through all that is made of tensors that merge the same and is needed by reductions alone.
+    """
+    readers = readers_of(fusion.operations)
     for operation in list(fusion.operations):
         if isinstance(operation, Reduction) and len(operation.sources) == 1:
-            move = _merging(operation.source)
+            move = _merging(operation.source) or _merging_all(operation.source, readers)
             parts = None if move is None else _merged(move)
             if move is not None and parts is not None:
                 _reduce_parts(fusion, operation, move, parts)
@@ -36,6 +43,34 @@ def _merging(tensor: TensorView) -> Move | None:
     if not (isinstance(made, Move) and made.kind == "reshape"):
         return None
     return made if made.source.definition is not None else None
+
+
+def _merging_all(tensor: TensorView, readers: Readers) -> Move | None:
+    """One of the reshapes that a tensor is made of element by element, where all of them are of
+    tensors of one shape to one shape, and nothing but reductions needs what is made of them.
+    """
+    found: list[Move] = []
+    pending, seen = [tensor], {tensor}
+    while pending and len(seen) <= MOST_MADE:
+        made = pending.pop().definition
+        if isinstance(made, Pointwise):
+            fresh = [t for t in tensor_inputs(made) if t not in seen]
+            seen.update(fresh)
+            pending += fresh
+        elif isinstance(made, Move) and made.kind == "reshape":
+            found.append(made)
+        else:
+            return None
+    shapes = {
+        tuple(tuple(a.extent for a in t.shape_axes) for t in (m.source, m.output)) for m in found
+    }
+    if pending or len(shapes) != 1 or all(move.source.definition is None for move in found):
+        return None
+    for each in seen:
+        uses = readers.get(each, ())
+        if each.is_output or not all(isinstance(use, Pointwise | Reduction) for use in uses):
+            return None
+    return found[0]
 
 
 def _merged(move: Move) -> dict[IterDomain, tuple[IterDomain, ...]] | None:
@@ -67,7 +102,6 @@ def _reduce_parts(
     parts: dict[IterDomain, tuple[IterDomain, ...]],
 ) -> None:
     """Let it reduce what is reshaped, unless it keeps a dimension that is merged."""
-    source = move.source
     axes: list[IterDomain] = []
     for axis, whole in zip(reduction.output.root, move.output.shape_axes, strict=True):
         if axis.is_reduction:
@@ -76,11 +110,27 @@ def _reduce_parts(
             axes.append(axis)
         else:
             return
-    if source.dtype is not reduction.source.dtype:
-        cast = fusion.tensor(reduction.source.dtype, fresh_axes(source))
-        fusion.insert_before(reduction, Pointwise("cast", (source,), cast))
-        source = cast
+    source = _before(fusion, reduction, reduction.source, {})
     output = reduction.output
     output.root = output.logical = tuple(axes)
     output.loop = list(axes)
     fusion.replace(reduction, replace(reduction, sources=(source,)))
+
+
+def _before(
+    fusion: Fusion, reduction: Reduction, tensor: TensorView, known: dict[TensorView, TensorView]
+) -> TensorView:
+    """What a tensor is a reshape of, or what is made of several such as the tensor is."""
+    made = tensor.definition
+    if isinstance(made, Move):
+        return made.source
+    if tensor not in known:
+        assert isinstance(made, Pointwise)
+        inputs = tuple(
+            _before(fusion, reduction, value, known) if isinstance(value, TensorView) else value
+            for value in made.inputs
+        )
+        (first, *_) = (value for value in inputs if isinstance(value, TensorView))
+        known[tensor] = fusion.tensor(tensor.dtype, fresh_axes(first))
+        fusion.insert_before(reduction, Pointwise(made.op, inputs, known[tensor]))
+    return known[tensor]
