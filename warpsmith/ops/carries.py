@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from warpsmith.errors import DefinitionError
+from warpsmith.ir import integers
 from warpsmith.ir.carry import Carry
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -47,34 +48,31 @@ LOGSUMEXP = CarryRule(
 """The largest element, and the sum of exponentials of distances to it: online softmax's state."""
 
 
-def extreme_at(a: Any, b: Any, beyond: Any, preferred: Any) -> tuple[Any, Any]:
-    """Of two values with their places the one beyond the other, NaN beyond all; of equal ones that
-    at the preferred place.
+def extreme_at(a: Any, b: Any, extreme: Any, preferred: Any) -> tuple[Any, Any]:
+    """The extreme of two values with their places, NaN beyond all; of equal ones the place that is
+    preferred.
     """
-    nan_a, nan_b = pointwise.ne(a.value, a.value), pointwise.ne(b.value, b.value)
-    past = pointwise.logical_or(
-        beyond(b.value, a.value), pointwise.logical_and(nan_b, pointwise.logical_not(nan_a))
+    most = extreme(a.value, b.value)
+    in_a, in_b = (
+        pointwise.logical_or(pointwise.eq(x, most), pointwise.ne(x, x)) for x in (a.value, b.value)
     )
-    same = pointwise.logical_or(pointwise.eq(a.value, b.value), pointwise.logical_and(nan_a, nan_b))
-    tied = pointwise.logical_and(same, preferred(b.index, a.index))
-    takes_b = pointwise.logical_or(past, tied)
-    return (
-        pointwise.where(takes_b, b.value, a.value),
-        pointwise.where(takes_b, b.index, a.index),
+    takes_b = pointwise.logical_and(
+        in_b, pointwise.logical_or(pointwise.logical_not(in_a), preferred(b.index, a.index))
     )
+    return most, pointwise.where(takes_b, b.index, a.index)
 
 
 ARGMAX = CarryRule(
     name="argmax",
     identity={"value": -math.inf, "index": math.inf},
-    join=lambda a, b: extreme_at(a, b, pointwise.gt, pointwise.lt),
+    join=lambda a, b: extreme_at(a, b, pointwise.maximum, pointwise.lt),
     finish=lambda state: state.index,
     needs_elements=True,
 )
 ARGMIN = CarryRule(
     name="argmin",
     identity={"value": math.inf, "index": math.inf},
-    join=lambda a, b: extreme_at(a, b, pointwise.lt, pointwise.lt),
+    join=lambda a, b: extreme_at(a, b, pointwise.minimum, pointwise.lt),
     finish=lambda state: state.index,
     needs_elements=True,
 )
@@ -236,7 +234,12 @@ def _place(rule: CarryRule, arg: TensorView, dim: int | None, keepdim: bool) -> 
         place = _place(rule, flat, 0, False)
         return add_axes(place, (keepdim,) * tensor.rank)
     extent = tensor.shape_axes[position].extent
-    numbers = iota(extent, fusion=Fusion.of(tensor))
+    places = integers.constant(extent)
+    short = places is not None and places < 2**31
+    numbers = iota(
+        extent, dtype=DataType.Int32 if short else DataType.Int, fusion=Fusion.of(tensor)
+    )
     beside = [d != position for d in range(tensor.rank)]
     source = tensor if tensor.dtype is not DataType.Bool else cast_tensor(tensor, DataType.Int32)
-    return as_tensor(reduce((source, add_axes(numbers, beside)), rule, position, keepdim), "")
+    found = reduce((source, add_axes(numbers, beside)), rule, position, keepdim)
+    return as_tensor(pointwise.cast(found, DataType.Int), "")

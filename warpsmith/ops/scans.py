@@ -24,12 +24,12 @@ from warpsmith.ops.values import as_tensor, dimension
 CUMMAX = CarryRule(
     name="cummax",
     identity={"value": -math.inf, "index": -1},
-    join=lambda a, b: extreme_at(a, b, pointwise.gt, pointwise.gt),
+    join=lambda a, b: extreme_at(a, b, pointwise.maximum, pointwise.gt),
 )
 CUMMIN = CarryRule(
     name="cummin",
     identity={"value": math.inf, "index": -1},
-    join=lambda a, b: extreme_at(a, b, pointwise.lt, pointwise.gt),
+    join=lambda a, b: extreme_at(a, b, pointwise.minimum, pointwise.gt),
 )
 
 
