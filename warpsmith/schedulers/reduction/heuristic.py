@@ -20,6 +20,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reads import accesses_of, reads, single_reads
 from warpsmith.schedulers.reduction.applicability import after_reduction, reductions
 from warpsmith.schedulers.reduction.aside import walks_reduced
+from warpsmith.schedulers.reduction.lanes import few_vectors
 from warpsmith.schedulers.reduction.leveled import (
     LEVEL_THREADS,
     NARROW_BYTES,
@@ -115,9 +116,16 @@ def choose(
         # Each input of the domain has its own accesses in flight: together as many as one would.
         if vectors > LONG_VECTORS and any(map(has_levels, fusion.operations)):
             unroll = accesses(vector, sizes)
+        few = None if welford else few_vectors(fusion, domains, shape, problem, vector, sizes)
         narrow = vector * max(sizes, default=4) <= NARROW_BYTES and vectors > LONG_VECTORS
-        if not narrow and unroll * len(sizes) > MOST_ACCESSES // 2:
+        if few is not None:
+            block_x, block_y, unroll, rows_per_thread = few
+        elif not narrow and unroll * len(sizes) > MOST_ACCESSES // 2:
             unroll = max(1, unroll // len(sizes))
+        if vectors > max(LONG_VECTORS, unroll * block_x):  # in several blocks, and so in enough
+            passes = problem.size(shape.kept) * vectors // block_x
+            while unroll > 1 and passes < unroll * problem.target.sm_count:
+                unroll //= 2
         whole = rows_per_thread == 1 and not welford and _share_loads(domains, shape, problem)
         if whole:
             block_x = min(SHARED_THREADS, max(32, power_of_two_above(vectors) // 2))
