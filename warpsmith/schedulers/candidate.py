@@ -78,6 +78,10 @@ class Candidate:
         """
         return add_caches(draft)
 
+    def declined_by(self, scheduler: str) -> bool:
+        """Whether another scheduler, by its name, cannot take the fusion, whatever the sizes."""
+        return any(name == scheduler for name, _ in self.refusals)
+
     def parameters(self, problem: Problem) -> Params:
         """Those of a call whose sizes are supported."""
         raise NotImplementedError

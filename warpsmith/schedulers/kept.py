@@ -51,10 +51,6 @@ class Kept(Candidate, Generic[V]):
         """What it says of them."""
         return self.view_of(self.fusion, self.domains, self.caches)  # type: ignore[return-value]
 
-    def declined_by(self, scheduler: str) -> bool:
-        """Whether another scheduler, by its name, cannot take the fusion, whatever the sizes."""
-        return any(name == scheduler for name, _ in self.refusals)
-
 
 @dataclass(frozen=True)
 class InRegisters(Kept[V]):

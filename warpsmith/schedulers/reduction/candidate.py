@@ -10,6 +10,7 @@ from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction import applicability, apply, heuristic
+from warpsmith.schedulers.reduction.kept import kept_instead
 from warpsmith.schedulers.reduction.params import ReductionParams
 from warpsmith.schedulers.reduction.recompute import recompute_after
 from warpsmith.schedulers.reduction.shape import shape_of
@@ -24,6 +25,11 @@ class Reduced(Candidate):
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
         return recompute_after(draft, add_caches(draft))
+
+    def unfit(self, problem: Problem) -> str:
+        if self.declined_by("inner_persistent"):
+            return ""
+        return kept_instead(Rows(self.fusion, self.domains, self.caches), problem)
 
     def parameters(self, problem: Problem) -> ReductionParams:
         return heuristic.choose(self.fusion, self.domains, self.caches, problem)

@@ -11,6 +11,7 @@ from warpsmith.schedulers.kept import InRegisters
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import applicability, apply, apply_turns, columns, role, strategy
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.places import places_of_extremes
 from warpsmith.schedulers.rows.resident import REGISTER_BYTES
 from warpsmith.schedulers.rows.rows import Rows
 from warpsmith.schedulers.rows.two_passes import back_to_two_passes
@@ -54,6 +55,11 @@ class InnerPersistent(_OfRows):
     declines = staticmethod(applicability.refusal)
     few_spills = FEW_SPILLS
     near_counts = in_one_pass = True
+
+    @classmethod
+    def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
+        places_of_extremes(draft)
+        return super().prepared(draft)
 
     def unfit(self, problem: Problem) -> str:
         if reason := strategy.unsupported_sizes(self.rows, problem):
