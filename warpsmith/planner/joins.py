@@ -22,6 +22,7 @@ from warpsmith.planner.empty import is_empty
 from warpsmith.planner.other_kernels import between, other
 from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reduction.candidate import Reduced
 from warpsmith.values import dataclass
 
 MOST_PRICED = 64
@@ -89,8 +90,11 @@ def _kernel(planned: Planned, part: Part | None, problem: Problem, prices: Price
 
 
 def _may_join(planned: Planned, part: Part, decided: Decided) -> bool:
-    """Whether it is no product's, and neither its schedule nor that it is alone was decided."""
-    fixed = planned.candidate is None or bool(planned.segment.without)
+    """Whether it is no product's, and neither its schedule nor that it is alone was decided; but
+    rows that are better kept may be kept for others, too.
+    """
+    left = {scheduler for scheduler, _ in planned.segment.without}
+    fixed = planned.candidate is None or bool(left - {Reduced.scheduler})
     return not (fixed or _has_product(part) or decided.alone.intersection(part.sinks))
 
 
