@@ -56,6 +56,11 @@ def test_a_piece_compiles_alone(name: str) -> None:
     assert "warning" not in compiled([name], "", "").log
 
 
+def test_all_pieces_compile_together() -> None:
+    """A kernel may need any of them at once: no two define one name."""
+    assert "warning" not in compiled(PIECES, "", "").log
+
+
 def test_a_vector_of_16_bytes_is_one_load_and_one_store() -> None:
     body = "\n".join(
         f"ws_store<float, 4>(out + 4 * {hint.value}, ws_load<float, 4, {hint.value}>(in));"

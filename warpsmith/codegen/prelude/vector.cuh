@@ -85,9 +85,9 @@ __device__ __forceinline__ void ws_load_where(ws_vec<T, N>& to, bool there, cons
 // L2 serve it to all multiprocessors, one after the other.
 template <class I> struct ws_without_sign { typedef unsigned type; };
 template <> struct ws_without_sign<long long> { typedef unsigned long long type; };
-template <class I> using ws_unsigned = typename ws_without_sign<I>::type;
 template <class T, int N, int Hint, class I>
 __device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place, I count) {
+    using U = typename ws_without_sign<I>::type;
     constexpr int each = 8 / sizeof(T), parts = (N - 1) / each + 2, words = N * sizeof(T) / 4;
     const int rest = (int)place & (each - 1);
     const I first = place - rest;
@@ -96,7 +96,7 @@ __device__ __forceinline__ ws_vec<T, N> ws_load_anywhere(const T* from, I place,
     #pragma unroll
     for (int p = 0; p < parts; ++p) {
         ws_words<8> part = {};
-        const bool inside = (ws_unsigned<I>)(first + p * each) < (ws_unsigned<I>)count;
+        const bool inside = (U)(first + p * each) < (U)count;
         ws_load_where<Hint>(part, inside, begin + p * each);
         held[2 * p] = part.w[0];
         held[2 * p + 1] = part.w[1];
