@@ -12,7 +12,10 @@ from bench.row_shapes import plan
 from tests.schedulers.test_parts import Make, check_right, schedulers
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
+from warpsmith import FusionDefinition
 from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Reduction
+from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.outer_groups.applicability import refusal
 from warpsmith.schedulers.outer_groups.heuristic import Groups
 from warpsmith.schedulers.outer_groups.shapes import (
@@ -25,6 +28,7 @@ from warpsmith.schedulers.outer_groups.shapes import (
 from warpsmith.schedulers.parts import heuristic as parts
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.reduction.apply import SPLITS
+from warpsmith.schedulers.reduction.recompute import clone_of
 from warpsmith.schedulers.select import refusals, select
 from warpsmith.targets.hopper import H200
 
@@ -107,6 +111,38 @@ def test_what_groups_and_channels_need_is_loaded_for_both(cluster: int) -> None:
     scheduled = candidate.scheduled(replace(params, block_y=4, cluster=cluster, kept=1))
     symbols = {SPLITS: 3} if not cluster else {}
     check_scheduled(scheduled, p.fusion, arrays, launch_values=symbols, terms=19 * 6)
+
+
+def test_statistics_that_are_results_are_those_of_the_norm() -> None:
+    """Both are read where groups have a value each, and spread: they come from one reduction."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[2, 19, 4, 6], contiguity=True, dtype=FLOAT)
+        variance, mean = fd.ops.var_mean(x, [1, 3], 0, True)
+        for result in (mean, variance, fd.ops.mul(fd.ops.sub(x, mean), variance)):
+            fd.add_output(result)
+    candidate = select(fd.fusion, H200, refusals(fd.fusion, H200, ELSEWHERE))
+    assert candidate.scheduler == "outer_groups"
+    arrays = random_inputs(fd.fusion, {"T0": (2, 19, 4, 6)})
+    params, _ = candidate.choose(
+        Problem(values=values_of(fd.fusion, arrays), alignment={}, target=H200)
+    )
+    assert isinstance(params, OuterGroupsParams)
+    scheduled = candidate.scheduled(replace(params, block_y=4, cluster=2, kept=1))
+    joins = [op for op in scheduled.operations if isinstance(op, Reduction)]
+    assert len(joins) == 3, "of a thread, a block, a group"
+    check_scheduled(scheduled, fd.fusion, arrays, terms=19 * 6)
+
+
+def test_a_clone_is_of_the_result_that_was_asked_for() -> None:
+    p = Program()
+    results = p.welford(p.input(FLOAT, (None, 4)), [1])
+    p.output(*results)
+    made: dict[TensorView, TensorView] = {}
+    clones = [clone_of(p.fusion, result, made) for result in results]
+    assert {clone.definition for clone in clones} == {clones[0].definition}
+    assert clones[0].definition is not None
+    assert list(clones[0].definition.outputs) == clones
+    assert len({t.name for t in (*results, *clones)}) == 6
 
 
 def test_fusions_that_it_does_not_take() -> None:

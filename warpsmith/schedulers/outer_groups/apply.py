@@ -151,16 +151,17 @@ def _made_of(fusion: Fusion, groups: Groups, joined: Collection[TensorView]) -> 
         uses = (out for use in fusion.uses(output) for out in use.outputs)
         if own and (not isinstance(operation, Move) or all(out in found for out in uses)):
             found.append(output)
-    clones: dict[TensorView, TensorView] = {}
+    theirs = dict.fromkeys((*joined, *found))
+    clones = {tensor: tensor for tensor in theirs}
     for output in found:
         reader = output.definition
         assert reader is not None
         for source in tensor_inputs(reader):
-            if source not in found and source not in joined:
+            if source not in theirs:
                 clone = clone_of(fusion, source, clones, together=True)
                 reader, old = replace_tensor(reader, source, clone), reader
                 fusion.replace(old, reader)
-    return [*clones.values(), *found]
+    return [*(clone for tensor, clone in clones.items() if tensor not in theirs), *found]
 
 
 def _through_shared(tensor: TensorView, readers: Iterable[TensorView]) -> tuple[TensorView, ...]:

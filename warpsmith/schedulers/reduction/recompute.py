@@ -75,14 +75,13 @@ def clone_of(
     definition = tensor.definition
     if definition is None:
         return tensor
-    found = clones.get(tensor)
-    if found is None:
+    if tensor not in clones:
         known: Known = {fusion: fusion, **walked_together(definition, through_inputs=together)}
         for source in tensor_inputs(definition):
             known[source] = clone_of(fusion, source, clones, together=together)
         operation = Clones(known).operation(definition)
-        found = operation.outputs[0]
-        found.number = fusion.register(found)
+        for output in operation.outputs:
+            output.number = fusion.register(output)
         fusion.insert_after(definition, operation)
-        clones[tensor] = found
-    return found
+        clones.update(zip(definition.outputs, operation.outputs, strict=True))
+    return clones[tensor]
