@@ -104,6 +104,35 @@ def test_kernels_read_any_layout(layout: str) -> None:
         torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
+def test_one_element_of_a_dimension_is_read_along_all_of_it() -> None:
+    """Where what is read is repeated, in what reads it and in reads of that."""
+    x, i = random((4, 5), DataType.Float), given(DataType.Float)[1][:, :2]
+
+    @fuse
+    def f(x: Any, i: Any) -> tuple[Any, ...]:
+        one = ops.narrow(x, 0, 2, 1)
+        column = ops.reshape(ops.narrow(x, 1, 3, 1), [1, 2, 2])
+        return (
+            one + x,
+            ops.narrow(x, 1, 3, 1) - x,
+            ops.narrow(one + x, 0, 1, 2),
+            ops.take_along_axis(one, i, 1),
+            ops.take_along_axis(column, i[:, None], 2),
+        )
+
+    one, column = x[2:3], x[:, 3:4].reshape(1, 2, 2)
+    found = f(x, i % 2)
+    wanted = (
+        one + x,
+        x[:, 3:4] - x,
+        (one + x)[1:3],
+        one.take_along_dim(i % 2, 1),
+        column.take_along_dim(i[:, None] % 2, 2),
+    )
+    for got, want in zip(found, wanted, strict=True):
+        assert torch.equal(got, want)
+
+
 def test_what_is_empty() -> None:
     x, y = torch.ones(4, 0), torch.ones(4, 3)
     none = torch.zeros(0, dtype=torch.int64)

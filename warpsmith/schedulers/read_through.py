@@ -82,7 +82,7 @@ def _of_parts(read: Read, parts: Sequence[Part], fill: Expr | None) -> Read:
 def _before(move: Move, part: Part) -> Part:
     """Where what is moved is read."""
     if move.kind == "reshape":
-        return Part(move.source, tuple(_reshaped(move, part.places)), part.inside)
+        return Part(move.source, tuple(_reshaped(move, _own_places(part))), part.inside)
     places: list[Expr] = [integers.ZERO] * move.source.rank
     for place, dim in zip(part.places, move.origin, strict=True):
         if dim is not None and not move.source.shape_axes[dim].is_broadcast:
@@ -144,13 +144,15 @@ def _form_of(fusion: Fusion, value: TensorView, dtype: DataType) -> TensorView:
     return stored
 
 
+def _own_places(part: Part) -> list[Expr]:
+    """Where a part is read of what it reads, whose dimensions of one may be repeated there."""
+    pairs = zip(part.places, part.source.shape_axes, strict=True)
+    return [integers.ZERO if axis.is_broadcast else place for place, axis in pairs]
+
+
 def _of_both(outer: Part, inner: Part) -> Part:
     """Where what is read of a read is read itself."""
-    pairs = zip(outer.places, outer.source.shape_axes, strict=True)
-    known: dict[Expr, Expr] = {
-        at(k): integers.ZERO if axis.is_broadcast else place
-        for k, (place, axis) in enumerate(pairs)
-    }
+    known: dict[Expr, Expr] = {at(k): place for k, place in enumerate(_own_places(outer))}
     places = tuple(substitute(place, known) for place in inner.places)
     inside = integers.conjunction(outer.inside, substitute(inner.inside, known))
     return Part(inner.source, places, inside)
@@ -268,8 +270,7 @@ class _Elsewhere:
     def _read(self, part: Part) -> TensorView:
         """What lies in memory, along the dimensions on which its places depend."""
         tensor, read = part.source, self.read
-        pairs = zip(part.places, tensor.shape_axes, strict=True)
-        places = tuple(integers.ZERO if axis.is_broadcast else place for place, axis in pairs)
+        places = tuple(_own_places(part))
         walked = {node for place in (*places, part.inside) for node in place.walk()}
         axes = tuple(
             IterDomain(axis.extent, axis.kind)
