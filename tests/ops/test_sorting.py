@@ -193,6 +193,7 @@ def test_an_index_that_no_place_has(wrong: int) -> None:
         (lambda x, i: ops.index_add(x, i, x, 0), "WS0187.*indices of 1"),
         (lambda x, i: ops.scatter(x, i[0], x, 0), "WS0187.*indices of 2"),
         (lambda x, i: ops.scatter(x, x, x, 0), "WS0178"),
+        (lambda x, i: ops.scatter(x, i[:, :1], x, 0), "WS0180.*dimension 1"),
     ],
 )
 def test_refusals(function: Callable[..., Any], said: str) -> None:

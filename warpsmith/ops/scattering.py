@@ -52,6 +52,10 @@ def scatter(arg: TensorView, index: TensorView, src: Operand, dim: int) -> Tenso
 
     Indices have the extents of `arg` in all other dimensions, and `src` has theirs. An index
     outside the dimension ends the kernel.
+
+    Raises:
+        DefinitionError: WS0180 for indices of one element in another dimension, where `arg` has
+            more.
     """
     tensor, chooses, place = _operands("scatter", arg, index, dim)
     values = _source("scatter", src, chooses, tensor.dtype)
@@ -64,7 +68,7 @@ def scatter_add(arg: TensorView, index: TensorView, src: Operand, dim: int) -> T
     their order. Shapes are those of `scatter`.
 
     Raises:
-        DefinitionError: WS0186 for bools.
+        DefinitionError: WS0186 for bools, and as `scatter`.
     """
     tensor, chooses, place = _operands("scatter_add", arg, index, dim)
     return _added("scatter_add", tensor, chooses, src, place)
@@ -134,7 +138,16 @@ def _operands(
     fusion_of((tensor, chooses), op)
     if chooses.rank != tensor.rank:
         raise _of_other_rank(op, chooses, tensor.rank)
-    return tensor, chooses, dimension(tensor, dim, op)
+    place = dimension(tensor, dim, op)
+    for k, (axis, own) in enumerate(zip(tensor.shape_axes, chooses.shape_axes, strict=True)):
+        if k != place and own.is_broadcast and not axis.is_broadcast:
+            raise DefinitionError(
+                f"{op}: the indices {chooses.name} have 1 element in dimension {k}, and "
+                f"{tensor.name} has {axis.extent!r}",
+                code="WS0180",
+                remedy="expand indices that are meant for all of them; part of them has none",
+            )
+    return tensor, chooses, place
 
 
 def _source(op: str, src: Operand, chooses: TensorView, dtype: DataType) -> TensorView:
