@@ -166,6 +166,21 @@ def test_rows_of_words_are_read_again_and_not_saved() -> None:
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_which_elements_are_the_largest_is_not_found_again(dtype: torch.dtype) -> None:
+    """Of others than forward saw the largest of, none would be."""
+
+    def largest(x: Tensor) -> Tensor:
+        return (x * 1.1).sin().amax(0)
+
+    x = torch.linspace(-1, 1, 35, dtype=torch.float64).reshape(5, 7).to(dtype)
+    fast = torch.compile(largest, backend=backend)
+    saved = fast(x.requires_grad_()).grad_fn.saved_tensors
+    assert [each.shape for each in saved if each.dtype is torch.bool] == [(5, 7)]
+    found, wanted = (gradients(each, x)[0][0] for each in (fast, largest))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-9 if dtype is torch.float64 else 0.1)
+
+
 def test_what_a_model_says_of_checkpoints_holds() -> None:
     words, weight = torch.randint(9, (3, 5)), torch.randn(9, 4)
 

@@ -87,6 +87,26 @@ def test_what_is_written_to_several_places_is_left_to_torch() -> None:
     torch.testing.assert_close(list(made.run([x, places])), several(x, places))
 
 
+def kinds(x: Tensor) -> list[Tensor]:
+    wide = x * x * 100
+    return [torch.where(wide.isinf(), 5, wide), wide.isfinite().all(), wide == wide.amax()]
+
+
+def ties(x: Tensor) -> list[Tensor]:
+    a, b = x * 1.001, x * 1.002
+    return [a == b, a < b, (a > 0.1), (x * 1e-8) == 0]
+
+
+@pytest.mark.parametrize("function", [kinds, ties])
+def test_halves_are_compared_as_they_are_rounded(
+    function: Callable[[Tensor], list[Tensor]],
+) -> None:
+    x = torch.linspace(0, 60, 99, dtype=torch.half).reshape(9, 11)
+    made = compiled(function, x)
+    assert not made.regions.reasons
+    torch.testing.assert_close(list(made.run([x])), function(x))
+
+
 def by_rows(x: Tensor) -> list[Tensor]:
     wide = x.view(x.shape[0], -1, 8).float()
     scale = wide.abs().amax(-1, keepdim=True) / 448

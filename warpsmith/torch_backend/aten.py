@@ -11,6 +11,7 @@ from warpsmith import ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime.arrays import torch_dtypes
 from warpsmith.torch_backend import meanings
+from warpsmith.torch_backend.comparisons import compared
 from warpsmith.torch_backend.meanings import Meaning
 
 TYPES: Mapping[torch.dtype, DataType] = {
@@ -21,15 +22,20 @@ TYPES: Mapping[torch.dtype, DataType] = {
 
 _NAMES = (
     "abs acos acosh argmax argmin asin asinh atan atan2 atanh bitwise_not ceil clamp cos cosh "
-    "erf erfc erfinv exp exp2 expm1 flip floor floor_divide frac isfinite isinf isnan "
-    "isneginf isposinf lgamma log log10 log1p log2 logical_and logical_not logical_or maximum "
-    "minimum neg nextafter reciprocal relu round rsqrt sigmoid sign signbit silu sin sinh "
-    "sqrt tan tanh trunc"
+    "erf erfc erfinv exp exp2 expm1 flip floor floor_divide frac lgamma log log10 log1p log2 "
+    "logical_and logical_not logical_or maximum minimum neg nextafter reciprocal relu round rsqrt "
+    "sigmoid sign signbit silu sin sinh sqrt tan tanh trunc"
 )
 """Functions that both know by one name, with the same arguments."""
 
-_WITH_NUMBERS = "bitwise_and bitwise_or bitwise_xor eq fmod ge gt le lerp lt mul ne remainder"
+_WITH_NUMBERS = "bitwise_and bitwise_or bitwise_xor fmod lerp mul remainder"
 """Such ones that torch has twice: of a tensor and a number, and of two tensors."""
+
+_COMPARISONS = "eq ge gt le lt ne"
+"""Of these, those that ask how two stand to each other."""
+
+_KINDS = "isfinite isinf isnan isneginf isposinf"
+"""Of the first, those that ask what a number is."""
 
 PRODUCTS = ("mm", "bmm", "addmm", "baddbmm", "_grouped_mm")
 """Names of the operations that multiply matrices."""
@@ -86,6 +92,12 @@ TABLE: Mapping[str, Meaning] = {
         for name in _WITH_NUMBERS.split()
         for other in ("Scalar", "Tensor")
     },
+    **{
+        f"{name}.{other}": compared(getattr(ops, name))
+        for name in _COMPARISONS.split()
+        for other in ("Scalar", "Tensor")
+    },
+    **{name: compared(getattr(ops, name)) for name in _KINDS.split()},
     **VIEWS,
     **READS,
     **FACTORIES,

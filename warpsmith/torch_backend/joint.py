@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 from warpsmith.torch_backend.parts import join_parts
 from warpsmith.torch_backend.permutations import read_gradients
 from warpsmith.torch_backend.pixels import add_up_pixels
-from warpsmith.torch_backend.saved import let_compute_again, read_words_again
+from warpsmith.torch_backend.saved import let_compute_again, read_words_again, save_compared
 
 
 def partition(
@@ -26,6 +26,7 @@ def partition(
     add_up_pixels(module.graph)
     let_compute_again(module.graph, num_fwd_outputs)
     read_words_again(module.graph)
+    save_compared(module.graph)
     with functorch_config.patch(cse=False):  # it would take aliases for what they are aliases of
         made: tuple[GraphModule, GraphModule] = min_cut_rematerialization_partition(
             module, inputs, num_fwd_outputs=num_fwd_outputs, **told

@@ -11,9 +11,9 @@ from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 from torch.utils.checkpoint import CheckpointPolicy
 
-from warpsmith.torch_backend.aten import TABLE, name_of
+from warpsmith.torch_backend.aten import TABLE, VIEWS, name_of
 from warpsmith.torch_backend.changes import call
-from warpsmith.torch_backend.definition import bytes_of
+from warpsmith.torch_backend.definition import bytes_of, value_of
 from warpsmith.torch_backend.fused import CHEAP, is_fused, views_of
 from warpsmith.torch_backend.regions import first_of
 from warpsmith.torch_backend.sizes import hint_of, is_number
@@ -57,6 +57,32 @@ def read_words_again(graph: Graph) -> None:
         return
     for node in graph.find_nodes(op="call_function", target=aten.embedding.default):
         node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+
+
+def save_compared(graph: Graph) -> None:
+    """Let backward compute no floats again that it asks for equality.
+
+    A gradient of an extreme asks which elements are equal to it: where forward saved the extreme
+    and backward computed the elements again, with other bits, none would be.
+
+    The graph is AOTAutograd's, of forward and backward, whose nodes are marked:
+
+        before  top = amax(sin(x)); eq(sin(x), top) where backward reads it
+        after   the same, and sin(x) is saved, or the result of eq
+    """
+    for operation in (aten.eq.Tensor, aten.ne.Tensor):
+        for node in graph.find_nodes(op="call_function", target=operation):
+            for source in map(_viewed, node.all_input_nodes):
+                known = "recompute" in source.meta or not is_fused(source)
+                if not known and value_of(node.args[0]).is_floating_point():
+                    source.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+
+def _viewed(node: Node) -> Node:
+    """What a node is a view of, or itself."""
+    while name_of(node.target) in VIEWS:
+        node = node.args[0]
+    return first_of(node)
 
 
 def _needed(results: Iterable[object]) -> Set[Node]:
