@@ -17,6 +17,7 @@ from warpsmith.ir.domains import Merge, Split
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Move
 from warpsmith.ir.scalar import Const
+from warpsmith.knobs import scope
 
 
 @st.composite
@@ -121,3 +122,42 @@ def test_impossible_shapes(shape: list[int], message: str) -> None:
 def test_symbolic_extents_are_not_guessed_to_be_one() -> None:
     with pytest.raises(DefinitionError, match="define the extents that are 1 as 1"):
         defined(lambda t: ops.reshape(t, [1, 1]), random((2,), DataType.Float))
+
+
+def outer(x: Any) -> Any:
+    """All differences of two elements, in a row."""
+    left, right = (ops.expand(each, [6, 6]) for each in (x[:, None], x[None]))
+    return ops.reshape(left, [36]) - ops.reshape(right, [36])
+
+
+TURNED: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "a transposed input": (
+        lambda x: ops.reshape(x, [36]) * ops.reshape(ops.transpose(x, 0, 1), [36]),
+        lambda x: x.reshape(36) * x.t().reshape(36),
+    ),
+    "what is computed": (
+        lambda x: ops.reshape(-x, [36]) * ops.reshape(ops.transpose(-x, 0, 1), [36]),
+        lambda x: x.reshape(36) * x.t().reshape(36),
+    ),
+    "sums that are repeated": (
+        lambda x: outer(ops.sum(x, [1])),
+        lambda x: (x.sum(1)[:, None] - x.sum(1)[None]).reshape(36),
+    ),
+    "other halves": (
+        lambda x: (
+            ops.reshape(-x, [4, 9])
+            + ops.transpose(ops.reshape(-ops.reshape(x, [36]), [9, 4]), 0, 1)
+        ),
+        lambda x: -x.reshape(4, 9) - x.reshape(9, 4).t(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_what_lies_at_two_places_of_one_dimension_is_read_at_both(name: str) -> None:
+    ours, theirs = TURNED[name]
+    x = torch.arange(36, dtype=torch.float32).reshape(6, 6)
+    with FusionDefinition() as fd:
+        fd.add_output(ours(fd.define_tensor([6, 6], True)))
+    with scope(device="sim"):
+        assert torch.equal(fd.execute([x])[0], theirs(x))

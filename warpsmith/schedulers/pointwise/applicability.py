@@ -10,6 +10,7 @@ from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Matmul, Move, Reduction
 from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.program import Program, View
+from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 
 
@@ -89,7 +90,37 @@ def self_mapped(fusion: Program, domains: DomainMap) -> str:
             if any(_follows(domains, group, concrete) for group in concrete):
                 return f"two dimensions of {tensor.name} are parts of one by a reshape"
             apart.add(concrete)
+    if reshaped and _at_two_places(fusion, domains):
+        return "a dimension lies at two places of one by reshapes"
     return ""
+
+
+def _at_two_places(fusion: Program, domains: DomainMap) -> bool:
+    """Whether a dimension is a part of another one at two strides, as in `reshape(x, [n * n]) +
+    reshape(transpose(x), [n * n])`: no index is both of what these say.
+    """
+    parts: dict[Group, dict[tuple[Group, Group], Expr]] = {}
+    for tensor in fusion.computed:
+        for transform in tensor.transforms:
+            whole, *both = domains.sides(transform)
+            parts.setdefault(whole, {})[both[0], both[1]] = domains.extent(both[1])
+    strides: dict[Group, dict[Group, Expr]] = {}
+
+    def found(whole: Group) -> bool:
+        """Whether one is found in a dimension; else `strides` has where all of its parts lie."""
+        own: dict[Group, Expr] = {whole: integers.ONE}
+        strides[whole] = own
+        for (outer, inner), step in parts.get(whole, {}).items():
+            for part, times in ((outer, step), (inner, integers.ONE)):
+                if part not in strides and found(part):
+                    return True
+                for each, stride in strides[part].items():
+                    there = integers.mul(stride, times)
+                    if own.setdefault(each, there) != there:
+                        return True
+        return False
+
+    return any(whole not in strides and found(whole) for whole in parts)
 
 
 def _follows(domains: DomainMap, group: Group, all_groups: Iterable[Group]) -> bool:
