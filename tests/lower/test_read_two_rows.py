@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from warpsmith import DataType, fuse, knobs
+from warpsmith import DataType, FusionDefinition, fuse, knobs, ops
 
 
 @fuse
@@ -64,3 +64,14 @@ def test_the_last_vector_reads_no_row_behind_the_last() -> None:
     kernel = str(made.asm["cuda"]).split("__launch_bounds__")[1]
     assert "_ends[2];" in kernel
     assert "ws_divide((grid_x * 1024 + block_x * 8 + (7 < (T0_size1 * T1_size0" in kernel
+
+
+def test_two_vectors_of_one_tensor_have_names_of_their_own() -> None:
+    """Of doubles, of which a thread has several vectors."""
+    x, places = torch.randn(16, 3, 17, dtype=torch.float64), torch.tensor([9, 15, 5, 10, 9])
+    with FusionDefinition() as fd:
+        given = fd.define_tensor([16, 3, 17], True, DataType.Double)
+        index = fd.define_tensor([5], True, DataType.Int)
+        fd.add_output(ops.index_select(given, index, 0))
+    with knobs.scope(device="sim"):
+        assert torch.equal(fd.execute([x, places])[0], x[places])

@@ -28,20 +28,26 @@ def read_two_rows(kernel: Kernel) -> Kernel:
         for j < 8 unrolled: { r[j] = j < n - 8*i % n ? r_ends[0] : r_ends[1] }
     """
     least = dict(kernel.least)
-    body = _within(kernel.body, least) if least else kernel.body
+    body = _within(kernel.body, least, set()) if least else kernel.body
     return kernel if body == kernel.body else replace(kernel, body=body)
 
 
-def _within(statements: tuple[Statement, ...], least: Mapping[Expr, int]) -> tuple[Statement, ...]:
+def _within(
+    statements: tuple[Statement, ...], least: Mapping[Expr, int], taken: set[str]
+) -> tuple[Statement, ...]:
     found: list[Statement] = []
     for statement in statements:
-        made = _of_two(statement, least) if isinstance(statement, For) else ()
-        found += made or (map_bodies(statement, lambda body: _within(body, least)),)
+        made = _of_two(statement, least, taken) if isinstance(statement, For) else ()
+        found += made or (map_bodies(statement, lambda body: _within(body, least, taken)),)
     return tuple(found)
 
 
-def _of_two(loop: For, least: Mapping[Expr, int]) -> tuple[Statement, ...]:
-    """What stands in place of a loop over lanes; nothing where it does not read rows."""
+def _of_two(loop: For, least: Mapping[Expr, int], taken: set[str]) -> tuple[Statement, ...]:
+    """What stands in place of a loop over lanes; nothing where it does not read rows.
+
+    Args:
+        taken: names of what was read for others, as for each vector of one tensor.
+    """
     width, lane = integers.constant(loop.extent), loop.symbol
     store, asked = _only(loop)
     if width is None or not loop.unroll or not isinstance(store, Store):
@@ -55,7 +61,10 @@ def _of_two(loop: For, least: Mapping[Expr, int]) -> tuple[Statement, ...]:
     if rows is None or least.get(rows.args[1], 0) < width:
         return ()
     start, row = _at(rows.args[0], lane, integers.ZERO), rows.args[1]
-    ends = Buffer(f"{store.buffer.name}_ends", read.dtype, MemoryType.local, integers.index(2))
+    name = f"{store.buffer.name}_ends"
+    name = name if name not in taken else f"{name}{len(taken)}"
+    taken.add(name)
+    ends = Buffer(name, read.dtype, MemoryType.local, integers.index(2))
     reads = tuple(
         Store(ends, Const(place), Element(read.buffer, _at(read.index, lane, at)))
         for place, at in enumerate((integers.ZERO, last))
