@@ -36,6 +36,8 @@ class Fusion(Program):
         blocks_per_sm: blocks that a multiprocessor is to hold at once, which bounds the registers;
             0 leaves it to the compiler.
         last_first: the last blocks of the grid start first.
+        side_by_side: programs that share inputs alone have blocks of their own, one after the
+            other along x.
         kept_turns: turns of which blocks that meet keep in shared memory what they load, besides
             the last one; None where they load it again.
         at_once: how many blocks the launch has along x where these go round what the loops that are
@@ -62,6 +64,7 @@ class Fusion(Program):
         self.blocks_per_sm = 0
         self.follows = False
         self.last_first = False
+        self.side_by_side = False
         self.kept_turns: int | None = None
         self.at_once: Symbol | None = None
         self.behind: Symbol | None = None
@@ -125,6 +128,7 @@ class Fusion(Program):
         clone.taken = self.taken
         clone.blocks_per_sm = self.blocks_per_sm
         clone.follows, clone.last_first = self.follows, self.last_first
+        clone.side_by_side = self.side_by_side
         clone.kept_turns = self.kept_turns
         clone.at_once, clone.behind = self.at_once, self.behind
         clone.registers, clone.groups_along = self.registers, self.groups_along

@@ -23,6 +23,7 @@ from warpsmith.lower.grouping import readers_together
 from warpsmith.lower.meetings import check_no_meeting
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
+from warpsmith.lower.side_by_side import side_by_side
 from warpsmith.lower.specialize import branches
 from warpsmith.lower.stream_k import stream_k
 from warpsmith.lower.threads import find_threads
@@ -53,6 +54,8 @@ def build(
         check_no_meeting(body)
         block = block_of([s.agent for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)
+    elif fusion.side_by_side:
+        body, launch = side_by_side(fusion, buffers, vectors)
     else:
         handed_out(fusion.operations, buffers, ())
         leaves = Emitter(buffers, vectors)
@@ -63,7 +66,7 @@ def build(
     made = buffers.made
     outputs = [output.value for output in fusion.outputs]
     tensors = dict.fromkeys((*fusion.input_tensors, *outputs))
-    parameters = (*map(buffers.buffer, tensors), *made.workspaces.values())
+    parameters = (*dict.fromkeys(map(buffers.buffer, tensors)), *made.workspaces.values())
     shared = tuple(made.shared.values())
     return Kernel(
         name=name,

@@ -15,6 +15,7 @@ from warpsmith.schedulers.pointwise.candidate import Pointwise
 from warpsmith.schedulers.reduction.candidate import Reduced
 from warpsmith.schedulers.rows.candidate import InnerOuter, InnerPersistent
 from warpsmith.schedulers.scan.candidate import Scanned
+from warpsmith.schedulers.side_by_side.candidate import SideBySide
 
 SCHEDULERS: tuple[type[Candidate], ...] = (
     Attention,
@@ -30,6 +31,7 @@ SCHEDULERS: tuple[type[Candidate], ...] = (
     Product,
     ProductByThreads,
     Scanned,
+    SideBySide,
 )
 """In the order in which they are asked."""
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, MemoryType, ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
+from warpsmith.ir.program import Program
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.caches import cache_after
@@ -41,9 +44,16 @@ BLOCKS = "blocks"
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:
     """Lay the schedule; see `_flat` and `_tiled` for the loops."""
+    lay(fusion, fusion, caches, params)
+
+
+def lay(
+    fusion: Fusion, program: Program, caches: tuple[Cached, ...], params: PointwiseParams
+) -> None:
+    """Lay the schedule of a program that is all of a fusion, or apart from the rest of it."""
     fusion.last_first = params.last_first
     domains = map_of(fusion)
-    output = reference(fusion, domains)
+    output = reference(program, domains)
     assert output is not None
     order = output.concrete_order()
     output.loop = [axis for axis in output.loop if not axis.is_broadcast]
@@ -54,9 +64,9 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -
     for place, parts in reversed([*enumerate(loop_axes(output, domains, caches, apart=apart))]):
         for part in reversed(parts[1:]):
             split(output, place, domains.extent_of(part))
-    run = inner_run(fusion, domains, caches, across=params.across, apart=apart)
+    run = inner_run(program, domains, caches, across=params.across, apart=apart)
     if params.transposed is None:
-        _flat(fusion, output, caches, params, run)
+        _flat(fusion, output, caches, params, run, program.computed)
     else:
         _tiled(fusion, output, caches, params, run, params.transposed)
 
@@ -67,6 +77,7 @@ def _flat(
     caches: tuple[Cached, ...],
     params: PointwiseParams,
     run: InnerRun,
+    own: Sequence[TensorView],
 ) -> None:
     """Loops `[grid_x, unroll, block_x, vector]` over the output's elements in memory order; or
     `[grid_x, unroll, block_y, block_x, vector]` over rows and the columns that they share.
@@ -94,15 +105,15 @@ def _flat(
         split(output, 0, params.threads)
         split(output, 0, params.unroll)
         _bind(output)
-    transform_like(output)
-    parallelize_like(output)
+    transform_like(output, own)
+    parallelize_like(output, selected_tensors=own)
     vectorize(caches, (*params.vectorized, *params.around))
     for cached in caches:
         cached.register.around = cached.name in params.around
     for cached in run.walkers:
         once = sum(not a.is_broadcast for a in cached.memory.shape_axes) == len(run.axes)
         cached.register.streaming = params.streaming and cached.load and once
-    _inline(fusion, output, early)
+    _inline(fusion, output, early, own)
 
 
 def _by_tiles(
@@ -190,7 +201,7 @@ def _tiled(
         if transposed.vector > 1:
             parallelize(cached.register, -1, ParallelType.vectorize)
     loads = [c.register for c in caches if c.load]
-    _inline(fusion, output, {*loads, *shared})
+    _inline(fusion, output, {*loads, *shared}, fusion.computed)
 
 
 def _stage(register: TensorView, tile: _Tile, transposed: Transposed, threads: int) -> TensorView:
@@ -217,8 +228,10 @@ def _bind(tensor: TensorView, *threads: ParallelType) -> None:
         parallelize(tensor, position, kind)
 
 
-def _inline(fusion: Fusion, output: TensorView, early: set[TensorView]) -> None:
+def _inline(
+    fusion: Fusion, output: TensorView, early: set[TensorView], own: Sequence[TensorView]
+) -> None:
     """Everything goes as deep as it can, but `early` tensors are whole before the first use."""
-    inline_most(fusion, [t for t in fusion.computed if t not in early])
+    inline_most(fusion, [t for t in own if t not in early])
     if early:
         inline_at(output, 1, best_effort=True, selected_tensors=list(early))

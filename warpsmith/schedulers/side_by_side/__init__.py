@@ -1,0 +1,1 @@
+"""Several pointwise programs in one kernel, each in blocks of its own."""
