@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import fields, replace
+from dataclasses import field, fields, replace
 from math import prod
 from threading import Lock
 from typing import Any, Final
@@ -117,6 +117,7 @@ class CallPlan:
         segments: those of the fusion that are launched.
         arena: where the temporaries lie in the one piece of memory that they share.
         unwritten: results with elements that no kernel writes, since something in it is empty.
+        here: by name of a result that a kernel writes into an input, that of the input.
     """
 
     launches: tuple[Launch, ...]
@@ -126,6 +127,7 @@ class CallPlan:
     segments: tuple[PlannedSegment, ...]
     arena: Arena
     unwritten: tuple[str, ...] = ()
+    here: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -184,8 +186,10 @@ def plan_call(
     if knobs.autotune:
         recall(segments, problem, knobs)
     named = {t.name: t for t in fusion.tensors}
+    here = {name: t.name for planned in segments for name, t in planned.segment.into.items()}
     results = [named[o.value.name] for o in fusion.outputs if o.place is None]
-    outputs = tuple(allocation(tensor, values) for tensor in dict.fromkeys(results))
+    written = tuple(allocation(tensor, values) for tensor in dict.fromkeys(results))
+    outputs = tuple(each for each in written if each.name not in here)
     known = {o.value.name for o in fusion.outputs}
     between = [
         tensor
@@ -202,7 +206,7 @@ def plan_call(
     if scratch >= INDEX_LIMIT and index_type is DataType.Int32:
         launches = _launches(asked, problem, DataType.Int, knobs)
     idle = asked.keys() - {launch.segment for launch in launches}
-    unwritten = unwritten_of(segments, idle, (*outputs, *temporaries), values)
+    unwritten = unwritten_of(segments, idle, (*written, *temporaries), values)
     launches = [_renamed(x, x.segment, lambda name: sums.get(name, name)) for x in launches]
     temporaries = tuple(each for each in temporaries if each.name not in sums)
     overlapping = [
@@ -211,7 +215,7 @@ def plan_call(
     ]
     kernels = (*launches[:1], *overlapping)
     arena = arena_between(segments, temporaries)
-    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), arena, unwritten)
+    return CallPlan(kernels, outputs, temporaries, problem, tuple(segments), arena, unwritten, here)
 
 
 def _launches(

@@ -14,6 +14,7 @@ from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.halves import split_halves
+from warpsmith.planner.in_place import in_place
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.one_shape import read_as_products_do
 from warpsmith.planner.operands import NO_PACKING, Packing, copy_operands
@@ -87,7 +88,7 @@ def plan_prepared(
         padded = copy_operands(fusion, packing)
         split_halves(fusion, packing.halves)
     parts = without, padded, empty, packing.computed, decided
-    segments = cut(fusion, *parts, target=target, offers=offers)
+    segments = in_place(cut(fusion, *parts, target=target, offers=offers))
     last, settled = len(segments) - 1, _settled(fusion)
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}

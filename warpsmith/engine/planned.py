@@ -104,7 +104,8 @@ class PlannedSegment:
         for own in self.segment.shape.symbols:
             if own in problem.values:
                 values[names.get(own, own)] = problem.values[own]
-        for tensor in (*self.segment.reads, *self.segment.writes):
+        into = self.segment.into.values()
+        for tensor in (*self.segment.reads, *self.segment.writes, *into):
             local = names.get(tensor.name, tensor.name)
             for d in range(tensor.rank):
                 if (stride := f"{tensor.name}_stride{d}") in problem.values:

@@ -131,7 +131,7 @@ def _recipe_of(
     aliases = (
         (where[o.value.name], fusion.inputs.index(o.alias_of))
         for o in fusion.outputs
-        if o.alias_of is not None and o.place is None
+        if o.alias_of is not None and o.place is None and o.value.name in where
     )
     device = arrays.torch_device("cuda", ordinal)
     parts = tuple(recipe.memories), tuple(recipe.maps), launches, results, _flat(aliases)

@@ -71,7 +71,7 @@ class OnDevice:
         self._aliased = tuple(
             (o.value.name, fusion.inputs.index(o.alias_of))
             for o in fusion.outputs
-            if o.alias_of is not None and o.place is None
+            if o.alias_of is not None and o.place is None and o.value.name not in call.here
         )
         self._parts = tuple(parts_of(fusion).items())
         self._own, self._spaces = own_memory(call)
@@ -208,6 +208,7 @@ class ThroughDevice:
     def __init__(self, fusion: Fusion, call: CallPlan, ordinal: int) -> None:
         self._fusion = fusion
         self._outputs = call.outputs
+        self._wholes = wholes_of(fusion, call)
         self._arena = call.arena
         self._ordinal = ordinal
         self._loaded = tuple(Loaded(launch, ordinal) for launch in call.launches)
@@ -241,8 +242,9 @@ class ThroughDevice:
                 loaded.start(addresses | own, scalars, 0)
             for name, host in results.items():
                 memory.download(addresses[name], host)
-            for name, host in wholes_of(fusion, inputs).items():
-                memory.download(addresses[name], host)
+            for name, host in on_host(fusion, inputs).items():
+                if name in self._wholes:
+                    memory.download(addresses[name], host)
         return handed_back(fusion, inputs, results)
 
 
@@ -301,10 +303,9 @@ def on_host(fusion: Fusion, inputs: Sequence[object]) -> dict[str, Any]:
     return {value.name: arrays.to_numpy(given) for value, given in named if is_array(given)}
 
 
-def wholes_of(fusion: Fusion, inputs: Sequence[object]) -> dict[str, Any]:
-    """Of these, the ones of which kernels write parts."""
-    wanted = set(parts_of(fusion).values())
-    return {name: array for name, array in on_host(fusion, inputs).items() if name in wanted}
+def wholes_of(fusion: Fusion, call: CallPlan) -> frozenset[str]:
+    """Names of the inputs that kernels write, or parts of them."""
+    return frozenset((*parts_of(fusion).values(), *call.here.values()))
 
 
 def refuse_gradients(position: int) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from warpsmith.engine.bind import Binding
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.places import parts_of
 from warpsmith.ir.scalar import Symbol
 from warpsmith.runtime.arrays import start_of
 
@@ -59,4 +58,7 @@ def alignments(binding: Binding) -> dict[str, int]:
         tensor.name: 16 if info.pointer == 0 else min(16, info.pointer & -info.pointer)
         for tensor, info in zip(binding.fusion.input_tensors, binding.infos, strict=True)
     }
-    return found | {part: found[whole] for part, whole in parts_of(binding.fusion).items()}
+    for output in binding.fusion.outputs:
+        if output.alias_of is not None:  # it may be written there
+            found[output.value.name] = found[output.alias_of.name]
+    return found

@@ -216,7 +216,9 @@ class Simulated:
         for position, value in enumerate(inputs):
             if getattr(value, "requires_grad", False):
                 refuse_gradients(position)
-        results, reports = self._run(inputs, 1, {}, wholes_of(self._fusion, inputs))
+        host, wanted = on_host(self._fusion, inputs), wholes_of(self._fusion, self._call)
+        written = {name: array for name, array in host.items() if name in wanted}
+        results, reports = self._run(inputs, 1, {}, written)
         for report in reports:
             _insist(report)
         return handed_back(self._fusion, inputs, results)
@@ -254,6 +256,8 @@ class Simulated:
             memory.add(name, host, defined=False)
         reports = []
         complete = {name: launch for launch in self._call.launches for name in _written(launch)}
+        for name, whole in self._call.here.items():
+            complete[name], parts[name] = complete[whole], whole
         for launch in self._call.launches:
             for space in launch.workspaces:
                 zeros = np.zeros(space.elements, arrays.NUMPY_DTYPES[space.dtype])

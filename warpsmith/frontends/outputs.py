@@ -19,6 +19,8 @@ def add_output(
     value: object,
     alias_input: object = None,
     at: tuple[int, object] | None = None,
+    *,
+    apart: bool = False,
 ) -> None:
     """Make a tensor a result; with `alias_input` it is written into that input and not returned.
 
@@ -27,6 +29,7 @@ def add_output(
     Args:
         at: a dimension of that input, and an input of one integer, which says of which element of
             the dimension the result takes the place. Kernels write it there, and nothing else.
+        apart: the input shares no memory with others, in any call: it may be written in place.
     """
     tensor = as_tensor(value, "add_output")
     if tensor.fusion is not fusion:
@@ -46,7 +49,7 @@ def add_output(
             raise _refusal(tensor, "a part of no input", "say alias_input, too")
         form = format_of_part(alias, place.dimension)
         tensor.stride_order, tensor.contiguity = form.stride_order, form.contiguity
-    fusion.outputs.append(Output(tensor, alias, caller(), place))
+    fusion.outputs.append(Output(tensor, alias, caller(), place, apart))
 
 
 def _checked_place(fusion: Fusion, tensor: TensorView, dimension: int, index: object) -> Place:

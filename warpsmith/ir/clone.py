@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from warpsmith.ir.domains import IterDomain, Transform, of_axes
@@ -59,7 +60,8 @@ class Clones:
         place = output.place
         if place is not None:
             place = Place(place.dimension, self.tensor(place.index))
-        return Output(self.tensor(output.value), alias, output.line, place)
+        value = self.tensor(output.value)
+        return replace(output, value=value, alias_of=alias, place=place)
 
     def axis(self, axis: IterDomain) -> IterDomain:
         found: IterDomain | None = self._known.get(axis)

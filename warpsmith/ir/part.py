@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 
 from warpsmith.errors import InternalError
@@ -33,6 +33,7 @@ class Part:
         positions: of its operations, in order.
         formats: by number, how tensors lie in memory that lie otherwise than the graph says.
         forms: by number of a tensor, that of its cast to the type in which it is stored.
+        here: numbers of the sinks that it writes into inputs, in place.
     """
 
     graph: Graph
@@ -40,6 +41,7 @@ class Part:
     positions: tuple[int, ...]
     formats: Mapping[int, MemoryFormat] = field(default_factory=dict)
     forms: Mapping[int, int] = field(default_factory=dict)
+    here: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, fusion: Fusion) -> Part:
@@ -108,7 +110,8 @@ class Part:
     def results(self) -> tuple[Output, ...]:
         """What it writes: results of the program, and what passes to other parts."""
         tensors, known = self.graph.tensors, {o.value.number: o for o in self.graph.fusion.outputs}
-        return tuple(known.get(number) or Output(tensors[number]) for number in self.sinks)
+        found = (known.get(number) or Output(tensors[number]) for number in self.sinks)
+        return tuple(replace(o, here=o.value.number in self.here) for o in found)
 
     @cached_property
     def facts(self) -> tuple[frozenset[Fact], frozenset[Fact]]:

@@ -33,13 +33,17 @@ class Output:
     """A result; with `alias_of`, it is written into that input instead of being returned.
 
     `line` is that of the user's program, which made it a result; None if unknown. With a `place`
-    a part of the input is written, by the kernel that computes the result.
+    a part of the input is written, by the kernel that computes the result. The input of one that is
+    `apart` shares no memory with others; `here` its kernel writes the input, in place of a result
+    that is copied there.
     """
 
     value: TensorView
     alias_of: TensorView | None = None
     line: Line | None = None
     place: Place | None = None
+    apart: bool = False
+    here: bool = False
 
 
 class Program:

@@ -91,6 +91,7 @@ class Buffers:
         self.for_all = needed_by_all(fusion.operations, self.unused)
         self.made = Made()
         self.placed = {o.value: o for o in fusion.outputs if o.place is not None}
+        self._into = {o.value: o.alias_of for o in fusion.outputs if o.here}
         self.rings = Rings(fusion, tma_alignment, roles)
         self.filled = zero_past_ends(fusion)
         self.beside = brought_beside(fusion) - self.filled
@@ -110,6 +111,8 @@ class Buffers:
             size = integers.mul(*(axis.extent for axis in tensor.shape_axes))
             written = tensor in self.outputs
             buffer = Buffer(tensor.name, tensor.dtype, MemoryType.global_, size, written)
+            if (whole := self._into.get(tensor)) is not None:  # one buffer for both: they are one
+                buffer = self._buffers[whole] = replace(buffer, name=whole.name)
         else:
             start = self.rings.stage_start(tensor)
             outside = not self.rings.crosses(tensor)

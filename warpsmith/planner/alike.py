@@ -170,6 +170,7 @@ def shape_of(part: Part, labels: Labels) -> Shape:
         key.append(tensors[result.value.number])
         if result.alias_of is not None:
             meet(result.alias_of)
+            key.append(result.here)
         if result.place is not None:
             key.append(result.place.dimension)
             meet(result.place.index)

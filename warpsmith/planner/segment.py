@@ -83,6 +83,14 @@ class Segment:
         return tuple(output.value for output in self.share.outputs)
 
     @cached_property
+    def into(self) -> Mapping[str, TensorView]:
+        """By name of what it writes, the inputs in whose place it does."""
+        share = self.share
+        written = share.results if isinstance(share, Part) else ()
+        pairs = ((each.value.name, each.alias_of) for each in written if each.here)
+        return {name: whole for name, whole in pairs if whole is not None}
+
+    @cached_property
     def inputs(self) -> tuple[str, ...]:
         """Names of the tensors that it reads."""
         return tuple(tensor.name for tensor in self.reads)
