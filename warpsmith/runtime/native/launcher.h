@@ -17,8 +17,8 @@
 #include "abi.h"
 
 enum {
-    MAX_ARGUMENTS = 64, /* of a call; more go the long way */
-    MAX_WORDS = 512,    /* of a signature */
+    MAX_ARGUMENTS = 512, /* of a call; more go the long way */
+    MAX_WORDS = 4096,    /* of a signature */
     MAX_RANK = 32,
     MAP_BYTES = 128,
     MAP_RANK = 5,
