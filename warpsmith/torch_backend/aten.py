@@ -160,6 +160,7 @@ TABLE: Mapping[str, Meaning] = {
     "pow.Tensor_Scalar": meanings.power,
     "pow.Tensor_Tensor": meanings.plain(ops.pow),
     "prims.convert_element_type": meanings.converted,
+    "prims.fma": lambda at, a, b, c: ops.add(ops.mul(a, b), c),
     "prod": meanings.accumulation(ops.prod),
     "prod.dim_int": meanings.accumulation(ops.prod),
     "repeat": meanings.repeated,

@@ -20,6 +20,7 @@ from warpsmith.torch_backend.joint import partition
 from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.parted import keep_parts
 from warpsmith.torch_backend.report import Record, parameters_of, remember
+from warpsmith.torch_backend.scalars import keep_apart
 from warpsmith.torch_backend.sorts import sort_in_few_bits
 from warpsmith.torch_backend.source import Boxed
 from warpsmith.torch_backend.undefined import (
@@ -90,6 +91,7 @@ def _compiled(
         knobs = knobs.replace(device="reference")
     fold_constants(module)
     write_in_place(module.graph)
+    keep_apart(module.graph)
     sort_in_few_bits(module.graph)
     sum_embeddings(module.graph)
     keep_parts(module.graph)

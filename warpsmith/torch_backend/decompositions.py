@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -57,11 +58,33 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     found[aten.nll_loss_backward.default] = _nll_loss_backward
     found[aten.native_group_norm.default] = _group_norm
     found[aten.native_group_norm_backward.default] = _group_norm_backward
+    found |= {each: partial(_each, each) for each in _of_lists()}
     return {
         operator: function
         for operator, function in found.items()
         if not any(name in str(operator) for name in _KEPT)
     }
+
+
+_WHOLE = ("_foreach_max", "_foreach_mm", "_foreach_norm", "_foreach_powsum", "_foreach_zero")
+"""Operations on lists that are more than elements, for which torch has kernels of all tensors of a
+list, or of which it writes parts in place."""
+
+
+def _of_lists() -> Iterator[torch._ops.OpOverload]:
+    """Operations on each element of each tensor of a list, as those of optimizers."""
+    for known in torch._C._dispatch_get_all_op_names():
+        name, _, overload = known.removeprefix("aten::").partition(".")
+        if name.startswith("_foreach_") and name not in _WHOLE:
+            found = getattr(getattr(aten, name), overload or "default")
+            told = [str(each.type) for each in found._schema.arguments if each.name == "scalars"]
+            if not found._schema.is_mutable and "Tensor" not in told:  # whose numbers nobody knows
+                yield found
+
+
+def _each(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
+    """What torch does where no kernel of its own has all tensors of a list: one after the other."""
+    return operation._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
 
 def _nll_loss_backward(

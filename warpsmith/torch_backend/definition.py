@@ -28,7 +28,7 @@ from warpsmith.ops.values import as_tensor
 from warpsmith.torch_backend.aten import TABLE, TYPES, name_of
 from warpsmith.torch_backend.meanings import At, NotTaken
 from warpsmith.torch_backend.sizes import Sizes, UnknownSize, hint_of, is_free, is_number
-from warpsmith.torch_backend.writes import element_write
+from warpsmith.torch_backend.writes import element_write, is_whole_write
 
 _SCALARS = {
     torch.SymInt: DataType.Int,
@@ -138,6 +138,13 @@ class Definition:
             self._values[node] = base
             index = self._values[written.index]
             add_output(self.fusion, value, base, (written.dimension, index))
+            return
+        if is_whole_write(node):
+            base, value = map(self._values.__getitem__, node.args)
+            order = base.stride_order
+            laid = value if order is None else ops.stride_order(value, order)
+            add_output(self.fusion, laid, base, apart=True)
+            self._values[node] = base
             return
         if node.target is operator.getitem:
             source, place = node.args

@@ -16,12 +16,14 @@ from warpsmith.errors import WarpsmithError
 from warpsmith.ir.exprs import Precision
 from warpsmith.knobs import Knobs
 from warpsmith.torch_backend.aten import PRODUCTS, SAME_ORDER, TYPES, name_of
+from warpsmith.torch_backend.copies import in_few
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.late import late
+from warpsmith.torch_backend.levels import Kind, has_effects
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
-from warpsmith.torch_backend.regions import Kind, Regions, has_effects, regions_of
+from warpsmith.torch_backend.regions import Regions, regions_of
 from warpsmith.torch_backend.sizes import UnknownSize, hint_of, is_number
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
 from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own
@@ -89,7 +91,6 @@ class _Builder:
         """The calls that give the results, each behind what it reads."""
         order = {node: number for number, node in enumerate(nodes)}
         made: list[tuple[int, Step]] = []
-        takes: dict[Node, Node] = {}  # nodes of regions with a result of theirs
         home = {n: k for k, region in enumerate(self._regions.members) for n in region}
         for number, region in enumerate(self._regions.members):
             leaving = [n for n in region if self._leaves(n, home, number)]
@@ -100,7 +101,6 @@ class _Builder:
                 stored = zip(leaving, outside, strict=True)
                 steps += [_whole(n, view) for n, view in stored if _others(n, view, region)]
             made += [(order[region[-1]], step) for step in steps]
-            takes |= {n: steps[0].results[0] for n in region if not steps[0].single}
         wanted = [n for n in order if self._kinds.get(n) is Kind.left]
         wanted += self._free_outside(order, results)
         by_torch = frozenset(wanted)
@@ -109,9 +109,8 @@ class _Builder:
             if fills_its_own(node, by_torch):
                 step = replace(step, function=IN_PLACE[node.target])
             made.append((order[node], step))
-        behind = self._regions.behind.items()
-        pairs = {(takes.get(a, a), takes.get(b, b)) for b, each in behind for a in each}
-        return _in_order(late(made, results), order, pairs)
+        pairs = {(a, b) for b, each in self._regions.behind.items() for a in each}
+        return in_few(_in_order(late(made, results), order, pairs))
 
     def _leaves(self, node: Node, home: dict[Node, int], number: int) -> bool:
         """Whether a node of a region is read elsewhere, as it is or through views."""
@@ -190,7 +189,7 @@ class _Builder:
         body = self._regions.body(region)
         recipe = Recipe(body, tuple(outside), self._precision)
         if not recipe.tensors:
-            beside = self._beside(outside[0])
+            beside = self._beside(body[-1])
             if not beside:
                 self.programs.append(None)
                 return [Step.of(node) for node in body]
@@ -205,7 +204,7 @@ class _Builder:
         self.programs.append(program)
         places = map(program.recipe.reads.index, program.inputs)
         arguments = tuple(recipe.reads[place] for place in places)
-        return [Step(tuple(outside), program, arguments, {}, single=False)]
+        return [Step(tuple(outside), program, arguments, {}, single=False, beside=tuple(region))]
 
     def _beside(self, node: Node) -> tuple[Node, ...]:
         """An input of the graph on the device of a node, if there is one."""
@@ -242,7 +241,8 @@ def _in_order(
     Args:
         pairs: results of steps, of which the first comes before the second.
     """
-    maker = {node: number for number, (_, step) in enumerate(made) for node in step.results}
+    maker = {node: number for number, (_, step) in enumerate(made) for node in step.beside}
+    maker |= {node: number for number, (_, step) in enumerate(made) for node in step.results}
     behind: dict[int, set[int]] = {number: set() for number in range(len(made))}
     waits: dict[int, int] = {}
     effects = [
@@ -252,6 +252,8 @@ def _in_order(
     for before, after in pairwise(effects):
         behind[before].add(after)
     for first, second in pairs:
+        if maker.get(first) == maker.get(second):  # a region that reads what it writes
+            continue
         if first in maker and second in maker:  # else nobody reads what a reader gives
             behind[maker[first]].add(maker[second])
     for number, (_, step) in enumerate(made):

@@ -13,7 +13,7 @@ from torch.fx import Graph, GraphModule, Node
 
 from warpsmith.errors import TorchCompileWarning
 from warpsmith.torch_backend.definition import tensors_of, value_of
-from warpsmith.torch_backend.regions import has_effects
+from warpsmith.torch_backend.levels import has_effects
 from warpsmith.torch_backend.source import Step
 from warpsmith.torch_backend.writes import writes
 

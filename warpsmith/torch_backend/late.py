@@ -33,7 +33,7 @@ def late(made: Sequence[tuple[int, Step]], results: Iterable[object]) -> list[tu
 
     def waits(place: int, step: Step) -> int:
         roots, own = (set(map(root_of, nodes)) for nodes in (step.reads(), step.results))
-        if step.single or any(root.op == "call_function" for root in roots):
+        if step.single or not own or any(root.op == "call_function" for root in roots):
             return place
         if leaving & own or not first.keys() >= own:
             return place

@@ -33,6 +33,7 @@ from warpsmith.torch_backend.definition import (
 )
 from warpsmith.torch_backend.sizes import expression_of, hint_of
 from warpsmith.torch_backend.source import Step, boxed_function
+from warpsmith.torch_backend.writes import is_whole_write
 from warpsmith.values import dataclass
 
 Ready = Callable[[list[Any]], Sequence[Any]]
@@ -102,7 +103,8 @@ class Recipe:
         """The region as a fusion whose inputs lie in memory so."""
         made = Definition(self.precision)
         made.add_tensors(self.tensors, formats)
-        leaving = {each for node in self.results for each in self._reshaped(node)}
+        written = (node.args[1] for node in self.nodes if is_whole_write(node))
+        leaving = {each for node in (*self.results, *written) for each in self._reshaped(node)}
         for node in self.nodes:
             made.add(node)
             if node in leaving:

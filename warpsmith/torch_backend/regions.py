@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
 import torch
@@ -34,26 +33,19 @@ from warpsmith.torch_backend.definition import (
     tensors_of,
     value_of,
 )
+from warpsmith.torch_backend.levels import Kind, levels_of
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.pieces import is_between_vectors
 from warpsmith.torch_backend.sizes import UnknownSize, expression_of, is_free, is_number
+from warpsmith.torch_backend.updates import joined, misplaced
 from warpsmith.torch_backend.writes import (
     WRITES,
     behind_writes,
     element_write,
+    is_whole_write,
     writes,
-    writes_alone,
 )
 from warpsmith.values import dataclass
-
-
-class Kind(Enum):
-    """Who computes a node."""
-
-    given = "given"  # an input or a constant of the graph
-    taken = "taken"  # a region
-    free = "free"  # each region that reads it, and torch where others do: a view, or a constant
-    left = "left"  # torch
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +135,12 @@ def regions_of(graph: Graph, precision: Precision, products: bool) -> Regions:
         kinds = {n: Kind.left if n.op == "call_function" else Kind.given for n in nodes}
         return Regions(kinds, dict.fromkeys(left, reason), (), {})
     kinds = {node: sorting.kind(node) for node in nodes}
+    order = {node: number for number, node in enumerate(nodes)}
     while True:
-        members = tuple(_joined(nodes, kinds, _levels(nodes, kinds, behind)))
-        if not (refused := writes_alone(members)):
-            return Regions(kinds, sorting.reasons, members, behind)
+        levels = levels_of(nodes, kinds, behind)
+        members = tuple(_joined(nodes, kinds, levels))
+        if not (refused := misplaced(members, levels, behind)):
+            return Regions(kinds, sorting.reasons, joined(members, levels, order), behind)
         kinds |= dict.fromkeys(refused, Kind.left)
         sorting.reasons |= dict.fromkeys(refused, WRITES)
 
@@ -173,7 +167,7 @@ class _Sorting:
         name = name_of(node.target)
         free = name in VIEWS or name in READS or name in FACTORIES
         reason = "the option products is off"
-        if writes(node) and element_write(node) is None:
+        if writes(node) and element_write(node) is None and not is_whole_write(node):
             reason = WRITES
         elif self._products or name not in PRODUCTS:
             key = _alike(node)
@@ -253,74 +247,6 @@ def _alike(node: Node) -> object:
 def _shown(tensor: torch.Tensor) -> str:
     sizes = [str(expression_of(size)) for size in (*tensor.shape, *tensor.stride())]
     return f"{tensor.dtype} {tensor.device} {sizes}"
-
-
-def _levels(
-    nodes: Sequence[Node], kinds: Mapping[Node, Kind], behind: Mapping[Node, Sequence[Node]]
-) -> dict[Node, int]:
-    """Of each taken node the level of its region; of others that after which they are there."""
-    levels: dict[Node, int] = {}
-    usable: dict[Node, int] = {}  # from which level on a region can read the node
-    drawn = -1  # what draws random numbers, or has other effects, keeps its order
-    for node in nodes:
-        sources = (*node.all_input_nodes, *behind.get(node, ()))
-        kind = kinds[node]
-        if kind is Kind.taken:  # in a region what reads an input stands in no order with a write
-            others = [levels[each] + 1 for each in behind.get(node, ()) if kinds[each] is kind]
-            levels[node] = max((*others, *(usable[each] for each in sources)), default=0)
-            usable[node] = levels[node]
-            continue
-        levels[node] = max((levels[each] for each in sources), default=-1)
-        if kind is Kind.free:
-            usable[node] = max((usable[each] for each in sources), default=0)
-            continue
-        if kind is Kind.left and has_effects(node):
-            drawn = levels[node] = max(drawn, levels[node])
-        usable[node] = 0 if kind is Kind.given else levels[node] + 1
-    _delay(nodes, kinds, levels, {node for each in behind.values() for node in each} | set(behind))
-    return levels
-
-
-def _delay(
-    nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: dict[Node, int], ordered: set[Node]
-) -> None:
-    """Let what only inputs of the graph are read for be computed where it is first read, but for
-    products, and what has a place in an order.
-
-    A cast of a weight is then part of the region that reads it, and not a region of its own.
-    """
-    early: dict[Node, bool] = {}
-    for node in nodes:
-        before = node not in ordered and name_of(node.target) not in PRODUCTS
-        before = before and all(early[each] for each in node.all_input_nodes)
-        early[node] = kinds[node] is Kind.given or (kinds[node] is not Kind.left and before)
-    bound: dict[Node, int] = {}
-    for node in reversed(nodes):
-        ends = (bound.get(user, 0) if user.op != "output" else 0 for user in node.users)
-        latest = min(ends, default=0)
-        if kinds[node] is Kind.left or not early[node]:
-            bound[node] = levels[node]
-            continue
-        if kinds[node] is Kind.taken:
-            levels[node] = max(levels[node], latest)
-            bound[node] = levels[node]
-        else:
-            bound[node] = latest
-    # Parts of one operation stay with it, whichever of them is read first.
-    for node in nodes:
-        if node.target is operator.getitem and kinds[node] is Kind.taken:
-            whole = node.args[0]
-            assert isinstance(whole, Node)
-            levels[node] = levels[whole] = min(levels[node], levels[whole])
-
-
-def has_effects(node: Node) -> bool:
-    """Whether the order of a node among others counts: it draws random numbers, or
-    may do anything."""
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload):
-        return isinstance(target, torch._ops.HigherOrderOperator)
-    return torch.Tag.nondeterministic_seeded in target.tags
 
 
 def _joined(

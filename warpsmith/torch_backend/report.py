@@ -16,8 +16,9 @@ from warpsmith.engine.facts import prices_of
 from warpsmith.errors import ArgumentError
 from warpsmith.torch_backend.aten import name_of
 from warpsmith.torch_backend.definition import is_scalar, tensors_of
+from warpsmith.torch_backend.levels import Kind
 from warpsmith.torch_backend.program import Program
-from warpsmith.torch_backend.regions import Kind, Regions
+from warpsmith.torch_backend.regions import Regions
 from warpsmith.values import dataclass
 
 ATTENTION = ("scaled_dot_product", "flash_attention", "efficient_attention", "flex_attention")

@@ -23,6 +23,7 @@ class Step:
         args, kwargs: values in which nodes stand for theirs.
         single: it gives one value; one that gives a list is called with a list of its arguments,
             `args`, out of which it takes what it is done with.
+        beside: what else it computes and writes, and nobody reads as a result.
     """
 
     results: tuple[Node, ...]
@@ -30,6 +31,7 @@ class Step:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     single: bool = True
+    beside: tuple[Node, ...] = ()
 
     @staticmethod
     def of(node: Node) -> Step:

@@ -7,7 +7,7 @@ Where only a part of it is new, that part is written in its place.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -85,6 +85,17 @@ def element_write(node: Node) -> ElementWrite | None:
     return ElementWrite(base, dimension, index, value) if fits else None
 
 
+def is_whole_write(node: Node) -> bool:
+    """Whether a node writes all of an input of the graph, of the same type."""
+    if node.target is not _COPY or len(node.args) != 2 or node.kwargs:
+        return False
+    base, value = node.args
+    if not isinstance(value, Node) or base.op != "placeholder":
+        return False
+    kinds = ((t.dtype, t.device, t.shape) for t in (base.meta["val"], value.meta["val"]))
+    return len(set(map(str, kinds))) == 1
+
+
 def root_of(node: Node) -> Node:
     """What a node is a view of, maybe of views of it; the node itself where it is none."""
     part = node.target is operator.getitem
@@ -126,16 +137,6 @@ def behind_writes(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]] | None
                 continue
             found[node] = (*found.get(node, ()), *filter(writes, since[:1]))
             since.append(node)
-    return found
-
-
-def writes_alone(regions: Iterable[Sequence[Node]]) -> set[Node]:
-    """The writes of regions that have no results."""
-    found: set[Node] = set()
-    for region in regions:
-        own = set(region)
-        if not any(user not in own for node in region for user in node.users):
-            found |= set(filter(writes, region))
     return found
 
 
