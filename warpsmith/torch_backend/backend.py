@@ -15,6 +15,7 @@ from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.embeddings import sum_embeddings
 from warpsmith.torch_backend.graph import compile_graph
+from warpsmith.torch_backend.image_layout import lay_out
 from warpsmith.torch_backend.joins import stack_parts
 from warpsmith.torch_backend.joint import partition
 from warpsmith.torch_backend.options import Options, read_options
@@ -89,6 +90,8 @@ def _compiled(
     devices = {t.device.type for node in module.graph.nodes for t in tensors_of(node)}
     if knobs.device == "auto" and devices == {"cpu"}:  # the simulator would take too long
         knobs = knobs.replace(device="reference")
+    if what == "inference":  # else forward and backward have agreed
+        lay_out(module.graph)
     fold_constants(module)
     write_in_place(module.graph)
     keep_apart(module.graph)

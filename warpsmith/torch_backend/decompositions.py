@@ -41,7 +41,6 @@ _KEPT = (
     "scaled_dot_product",  # attention is torch's
     "embedding_dense_backward",
     "index_add",  # torch adds in no order, and where its parts are sorted first
-    "convolution_backward",
     "bernoulli",
     "native_dropout",
     "roll",  # torch's parts choose rows by numbers that each element computes
@@ -59,11 +58,38 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     found[aten.native_group_norm.default] = _group_norm
     found[aten.native_group_norm_backward.default] = _group_norm_backward
     found |= {each: partial(_each, each) for each in _of_lists()}
-    return {
+    kept = {
         operator: function
         for operator, function in found.items()
         if not any(name in str(operator) for name in _KEPT)
     }
+    convolutions = {
+        aten.convolution.default: _convolution,
+        aten.convolution_backward.default: _convolution_backward,
+    }
+    return {**kept, **convolutions}
+
+
+def _convolution(x: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
+    """A bias is added by a kernel of its own: rather by that which reads the sum."""
+    if bias is None:
+        return NotImplemented
+    y = aten.convolution(x, weight, None, *how)
+    return y + bias.view(-1, *(1,) * (x.ndim - 2))
+
+
+def _convolution_backward(
+    dy: Tensor, x: Tensor, weight: Tensor, bias: list[int] | None, *how: Any
+) -> Any:
+    """The gradient of a bias is a sum, of what makes dy."""
+    *options, wanted = how
+    if not wanted[2]:
+        return NotImplemented
+    dx = dweight = None
+    if wanted[0] or wanted[1]:
+        wanted = [*wanted[:2], False]
+        dx, dweight, _ = aten.convolution_backward(dy, x, weight, None, *options, wanted)
+    return dx, dweight, dy.sum([0, *range(2, dy.ndim)])
 
 
 _WHOLE = ("_foreach_max", "_foreach_mm", "_foreach_norm", "_foreach_powsum", "_foreach_zero")

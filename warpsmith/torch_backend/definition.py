@@ -207,12 +207,16 @@ class Definition:
         if value.dtype.is_narrow:
             self._values[node] = ops.cast(value, value.dtype)
 
-    def result(self, node: Node) -> None:
-        """Make a node's tensor a result of the fusion, as it lies in memory in torch."""
+    def lay(self, node: Node) -> None:
+        """Let what reads a node, a result, read it as it lies in memory in torch."""
         (tensor,) = tensors_of(node)
         order = stride_order_of(tensor)
-        value = self._values[node]
-        add_output(self.fusion, value if order is None else ops.stride_order(value, order))
+        if order is not None:
+            self._values[node] = ops.stride_order(self._values[node], order)
+
+    def result(self, node: Node) -> None:
+        """Make a node's tensor a result of the fusion."""
+        add_output(self.fusion, self._values[node])
 
     def finished(self) -> Fusion:
         """The fusion, without what nobody reads."""

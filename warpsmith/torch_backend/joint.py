@@ -9,6 +9,7 @@ from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
+from warpsmith.torch_backend.image_layout import lay_out
 from warpsmith.torch_backend.parts import join_parts
 from warpsmith.torch_backend.permutations import read_gradients
 from warpsmith.torch_backend.pixels import add_up_pixels
@@ -31,4 +32,5 @@ def partition(
         made: tuple[GraphModule, GraphModule] = min_cut_rematerialization_partition(
             module, inputs, num_fwd_outputs=num_fwd_outputs, **told
         )
+    lay_out(made[0].graph, made[1].graph, num_fwd_outputs)
     return made

@@ -109,6 +109,8 @@ class Recipe:
             made.add(node)
             if node in leaving:
                 made.round(node)
+            if node in self.results:
+                made.lay(node)
         for node in self.results:
             made.result(node)
         return made
