@@ -157,7 +157,7 @@ class Part:
             if number in self.given:
                 _as_input(tensor)
         here = read | {tensor.number: tensor for tensor in fusion.computed}
-        for number in self.formats.keys() & here.keys():
+        for number in self.formats.keys() & {*self.reads, *self.sinks}:
             _lay(here[number], self.formats[number])
         fusion.inputs = [*read.values(), *graph.scalars]
         fusion.follows = self.follows
