@@ -15,6 +15,7 @@ class Decided:
         single: numbers of products that share their kernel with no other one.
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
         joined: numbers of tensors, two of each pair, whose kernels are one.
+        reread: numbers of tensors that one kernel writes, and others read that computed them.
     """
 
     kept: frozenset[int] = frozenset()
@@ -22,6 +23,7 @@ class Decided:
     single: frozenset[int] = frozenset()
     apart: frozenset[int] = frozenset()
     joined: frozenset[tuple[int, int]] = frozenset()
+    reread: frozenset[int] = frozenset()
 
     @property
     def stored(self) -> frozenset[int]:
@@ -34,6 +36,7 @@ class Decided:
             self.single | other.single,
             self.apart | other.apart,
             self.joined | other.joined,
+            self.reread | other.reread,
         )
 
 

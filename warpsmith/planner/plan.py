@@ -18,8 +18,10 @@ from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Epilogue, Offers, around, epilogue_of
 from warpsmith.planner.gates import with_gates
 from warpsmith.planner.operands import operand_formats
+from warpsmith.planner.orders import inherited_formats
 from warpsmith.planner.postponed import postponed
 from warpsmith.planner.regions import cut_region
+from warpsmith.planner.reread import reread
 from warpsmith.planner.segment import Segment, Segments, Unfit
 from warpsmith.targets.target import Target
 
@@ -54,15 +56,17 @@ def cut(
     graph = offers.graph
     if not offers.products:
         forms = offers.forms if decided != NOTHING else {}
-        alone = Segments(graph, target, without, empty, forms=forms, decided=decided)
+        formats = inherited_formats(graph)
+        alone = Segments(graph, target, without, empty, formats, forms, decided)
         sinks = (*graph.outputs, *sorted(decided.stored - graph.results))
         stored = decided.kept | (decided.alone - graph.results)
-        return _in_order(cut_region(alone, sinks, stored))
-    formats = operand_formats(graph, padded, target.family.atoms)
+        return _in_order(reread(alone, cut_region(alone, sinks, stored), decided.reread))
+    formats = inherited_formats(graph) | operand_formats(graph, padded, target.family.atoms)
     segments = Segments(graph, target, without, empty, formats, offers.forms, decided)
     own = {graph.made(p)[0] for p in offers.products if computed & set(graph.sources(p))}
     gated = with_gates(segments, offers, decided.apart | decided.single | own)
-    return _in_order(_around_products(segments, gated, decided.apart, computed))
+    made = _around_products(segments, gated, decided.apart, computed)
+    return _in_order(reread(segments, made, decided.reread))
 
 
 def _in_order(segments: Iterable[Segment]) -> tuple[Segment, ...]:

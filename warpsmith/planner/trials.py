@@ -99,7 +99,10 @@ def _proposals(
     ]
     for numbers in [each for each in most if each not in later] + later:
         chosen = frozenset(numbers)
-        yield Decided(kept=chosen), Decided(alone=chosen)
+        if written := stores.written(numbers):
+            yield (Decided(reread=written),)
+        else:
+            yield Decided(kept=chosen), Decided(alone=chosen)
 
 
 def _elements(tensor: TensorView, problem: Problem) -> int:
@@ -119,11 +122,13 @@ class _Stores:
             for position in part.positions:
                 for number in part.graph.made(position):
                     self._users.setdefault(number, []).append(place)
-        self._written = {number for _, part in parts for number in part.sinks}
+        self._written = frozenset(number for _, part in parts for number in part.sinks)
         self._rates = problem.target.rates
 
     def candidates(self) -> list[int]:
-        """Numbers of results of single operations that are computed and not stored."""
+        """Numbers of results of single operations that are computed and not stored, or that one
+        kernel writes and others compute.
+        """
         graph = self._offers.graph
         # What is stored in 16 bits is known by the value that is rounded.
         values = {form: number for number, form in self._offers.forms.items()}
@@ -131,15 +136,20 @@ class _Stores:
         found = []
         for number, users in self._users.items():
             position = graph.maker.get(number)
-            if position is None or number in self._written or number in values:
+            if position is None or number in values:
                 continue
-            if self._offers.forms.get(number) in self._written:
+            if self.written((number,)) and len(users) < 2:
                 continue
             if not isinstance(graph.operations[position], Pointwise):
                 continue
             if number in widened or (len(users) > 1 and self._is_last(number, users)):
                 found.append(number)
         return found
+
+    def written(self, numbers: Iterable[int]) -> frozenset[int]:
+        """Of tensors, the numbers of those that are written, or of what is written of them."""
+        own = (each for n in numbers for each in (n, self._offers.forms.get(n, n)))
+        return self._written.intersection(own)
 
     def _is_last(self, number: int, users: Sequence[int]) -> bool:
         """Whether what follows is not computed by the same kernels again."""
@@ -166,11 +176,14 @@ class _Stores:
         """Microseconds that storing it saves at most, less what that must be of the time of the
         kernels that have it: 0 or less where it is not worth a trial.
         """
-        size = self._bytes(self._offers.graph.tensors[self._offers.forms.get(number, number)])
+        stored = self._offers.forms.get(number, number)
+        size = self._bytes(self._offers.graph.tensors[stored])
         saved: list[float] = []
         reduced = False
         for place in self._users[number]:
             _, part = self._parts[place]
+            if not {number, stored}.isdisjoint(part.sinks):
+                continue
             chain = part.graph.slice([number], part.reads)
             rest = part.graph.slice(part.sinks, {*part.reads, number})
             spared = set(chain) - set(rest)
@@ -180,12 +193,14 @@ class _Stores:
             made = [_is_reduced(part.graph, t) for t in gone]
             reduced |= any(made) and not all(made)
             saved.append(max(moved / self._rates.memory, self._issued_us(part, spared, number)))
-        spent = size / self._rates.memory + (WORTH - 1) * sum(
+        spent = 0.0 if self.written((number,)) else size / self._rates.memory
+        spent += (WORTH - 1) * sum(
             self._rates.launch_us + self._memory_us(self._parts[place][1])
             for place in self._users[number]
         )
-        if len(saved) > 1:
-            saved.remove(max(saved))  # of the kernel that computes it still
+        if len(self._users[number]) > 1:
+            if not self.written((number,)):
+                saved.remove(max(saved))  # of the kernel that computes it still
             return sum(saved) - spent
         alone = saved[0] - spent - self._rates.launch_us
         return max(alone, self._rates.launch_us) if reduced else alone
