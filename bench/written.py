@@ -78,7 +78,7 @@ def _compiled(function: Any, by: str) -> Any:
 
 
 @contextmanager
-def _turn() -> Iterator[None]:
+def taking_turns() -> Iterator[None]:
     """The GPU, while other parts wait for it."""
     with (Path(tempfile.gettempdir()) / "warpsmith-bench.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -117,7 +117,7 @@ def forward(name: str, seed: int) -> Written:
             made = {by: _compiled(_copy(program.function), by) for by in ("warpsmith", "inductor")}
             errors = {by: _error(_flat(f(*inputs)), wanted) for by, f in made.items()}
             calls: dict[str, Run] = {by: partial(f, *inputs) for by, f in made.items()}
-            with _turn():
+            with taking_turns():
                 us = {by: 1e3 * ms for by, ms in do_bench_interleaved(calls, 2, 12).items()}
         except Exception as failure:
             return _failed(name, False, shapes, failure)
@@ -163,7 +163,7 @@ def both_ways(name: str, seed: int) -> Written:
             fast = _compiled(own, by)
             given = slope.to(fast(*inputs).dtype)
             errors[by] = _error(_step(fast, own, inputs, given), wanted)
-            with _turn():
+            with taking_turns():
                 us[by] = _kernels_us(partial(_step, fast, own, inputs, given))
     except Exception as failure:
         return _failed(name, True, shapes, failure)

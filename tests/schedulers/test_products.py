@@ -120,7 +120,7 @@ def test_computed_operands_are_written_row_major_where_tensor_cores_take_that() 
     p, a, b = of_two()
     left, right = (p.cast(p.op("exp", tensor), BFLOAT) for tensor in (a, b))
     p.output(p.cast(p.matmul(left, right), BFLOAT))
-    assert check(p.fusion) == ["pointwise", "pointwise", "matmul"]
+    assert check(p.fusion) == ["side_by_side", "matmul"]
     product = cut(p.fusion, target=H200)[-1].fusion.operations[0]
     assert [t.memory_order() for t in product.inputs] == [(0, 1), (0, 1)]
 

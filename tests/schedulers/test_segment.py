@@ -132,14 +132,16 @@ def test_reductions_of_different_dimensions_that_meet() -> None:
 
 
 def test_dead_operations_do_not_decide() -> None:
-    """Only the dead sum ties the two outputs to one domain."""
+    """Only the dead sum ties the two outputs to one domain: their kernel has blocks for each."""
     p = Program()
     x, y = p.input(DataType.Float, (None, None)), p.input(DataType.Float, (None, None))
     a, b = p.op("exp", x), p.op("neg", y)
     p.op("add", a, b)
     p.output(a, b)
     arrays = random_inputs(p.fusion, {"T0": (6, 20), "T1": (6, 20)})
-    assert check_segments(p.fusion, arrays) == 2
+    assert check_segments(p.fusion, arrays) == 1
+    (segment,) = cut(p.fusion, target=H200)
+    assert [name for name, reason in segment.refusals if not reason] == ["side_by_side"]
 
 
 def test_keepdim_of_a_reduced_dimension_of_extent_one() -> None:

@@ -1,11 +1,14 @@
 """Kernels that regions of models get at sizes of models."""
 
+import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812  # torch's own name for it
 
 from tests.programs import judge
 from tests.torch_backend.graphs import compiled
+from warpsmith import knobs
+from warpsmith.torch_backend.backend import backend
 
 
 def normed(x: Tensor, scale: Tensor) -> Tensor:
@@ -62,3 +65,18 @@ def test_what_a_product_wrote_is_turned_before_it_is_normed() -> None:
         call = program.executable_for(values).plan_for(values)
     chosen = [planned.candidate.scheduler for planned in call.segments if planned.candidate]
     assert chosen[-3:] == ["matmul", "pointwise", "inner_persistent"]
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("shape", [(3, 72, 200), (2, 67, 131)])
+def test_rows_of_parts_are_read_turned(shape: tuple[int, int, int]) -> None:
+    """`[a * c, b]` to `[a, b, c]`, on the simulator."""
+    a, b, c = shape
+    x, rows = torch.randn(shape), torch.randn(a * c, b)
+
+    def turned(x: Tensor, rows: Tensor) -> Tensor:
+        return x + rows.view(a, c, b).transpose(1, 2)
+
+    with knobs.scope(device="sim"):
+        found = torch.compile(turned, backend=backend)(x, rows)
+    assert torch.equal(found, turned(x, rows))

@@ -138,12 +138,14 @@ def _divides(domains: DomainMap, transform: Transform, group: Group) -> bool:
 
 def parts_of(domains: DomainMap, group: Group, known: Container[Group]) -> list[Group]:
     """The known dimensions of which a reshape made one, slowest first, where there are such; the
-    dimension itself where it is known, or where there are none.
+    dimension itself where it is known, or where there are none. Tiles with zeros past the end are
+    more than what they are made of.
     """
     if group not in known:
         for transform in domains.touching(group):
             whole, *sides = domains.sides(transform)
-            if _divides(domains, transform, group) and whole not in sides:
+            exact = domains.extent(whole) == integers.mul(*map(domains.extent, sides))
+            if exact and _divides(domains, transform, group) and whole not in sides:
                 parts = [part for side in sides for part in parts_of(domains, side, known)]
                 if all(part in known for part in parts):
                     return parts
