@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.lower.test_full_passes import in_passes, row_sums
 from tests.support.launching import check_scheduled, random_inputs
+from warpsmith import FusionDefinition
 from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
@@ -116,3 +118,22 @@ def test_loops_that_meet_or_are_all_full_stay(body: tuple[Statement, ...]) -> No
 def test_a_kernel_without_such_loops_is_the_same() -> None:
     kernel: Kernel = build(scheduled(160), "test", DataType.Int32, target=H200)
     assert mask_last_pass(kernel).body == kernel.body
+
+
+def test_a_size_that_divides_is_no_smaller_one() -> None:
+    """Rows of 6 are no shorter than vectors of 4: of those is known which are below 3, of `i % 6`
+    not."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([6, 6], True, DataType.Float, stride_order=[0, 1])
+        b = fd.define_tensor([6], True, DataType.Float)
+        y = fd.ops.add(x, fd.ops.broadcast(b, [True, False]))
+        part = fd.ops.pad(fd.ops.slice(y, [1, 0], [3, 6], [1, 1]), [0, 0, 1, 3], 0.0)
+        fd.add_output(fd.ops.stride_order(fd.ops.add(part, y), [0, 1]))
+    given = [
+        np.asfortranarray(np.arange(36, dtype=np.float32).reshape(6, 6)),
+        np.ones(6, np.float32),
+    ]
+    (found,) = fd.execute(given)
+    wanted = given[0] + given[1]
+    wanted[1:3] *= 2
+    np.testing.assert_array_equal(found, wanted)

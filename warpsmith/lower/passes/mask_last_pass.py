@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from warpsmith.ir import integers
-from warpsmith.ir.scalar import Const, Expr, Symbol
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import BY_WARP, RANK
 from warpsmith.kernel.kernel import Kernel
@@ -81,9 +81,12 @@ def _full_passes(
         if not isinstance(statement, If) or statement.uniform:
             continue
         for condition in integers.conjuncts(statement.condition):
-            if is_end(condition):
+            if is_end(condition) or not isinstance(condition, Apply):
                 continue
-            room = room_of(substitute(condition, sizes), loop, bound)
+            index, *limits = condition.args  # what a size divides grows with no size
+            limits = [substitute(limit, sizes) for limit in limits]
+            least = Apply(condition.op, (index, *limits), condition.dtype)
+            room = room_of(least, loop, bound)
             left, stride = map(integers.constant, room) if room else (None, None)
             if left is not None and stride:
                 found[condition] = -(-left // stride)
