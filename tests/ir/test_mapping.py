@@ -156,16 +156,3 @@ def test_the_groups_of_a_fusion_are_found_again_when_a_schedule_has_changed_it()
     assert divided.extent_of(x.loop[1]) == integers.index(4)
     fusion.limits |= {(x.logical[0].extent, 4)}
     assert map_of(fusion).extent_of(x.loop[0]) == integers.ONE != divided.extent_of(x.loop[0])
-
-
-def test_an_axis_that_is_split_and_merged_again_is_the_same() -> None:
-    with FusionDefinition() as fd:
-        x = fd.ops.neg(fd.define_tensor([8, 12], True))
-        apart = fd.ops.exp(fd.ops.reshape(x, [8, 3, 4]))
-        again = fd.ops.reshape(apart, [8, 12])
-        other = fd.ops.reshape(apart, [24, 4])
-        fd.add_output(fd.ops.neg(again))
-        fd.add_output(fd.ops.neg(other))
-    domains = DomainMap(fd.fusion)
-    assert groups(domains, again) == groups(domains, x)
-    assert groups(domains, other)[0] not in groups(domains, x)

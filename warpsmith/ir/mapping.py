@@ -1,11 +1,11 @@
 """Which axes of different tensors are the same iteration.
 
 Axes fall into groups. Two axes are in one group when an operation pairs them, when the program says
-so (`Program.together`), when one is a clone of the other, when equal transforms made them from
-axes of equal groups, or when one is merged of the parts that the other is split into. A broadcast
-axis joins the group that it is broadcast to, if there is exactly one; so a tensor that lacks a
-dimension can be computed inside a loop over it. Inputs of which the program says nothing take no
-part unless asked for: each use of an input may read it with other axes (`x[i, 1] + x[1, i]`).
+so (`Program.together`), when one is a clone of the other, or when equal transforms made them from
+axes of equal groups. A broadcast axis joins the group that it is broadcast to, if there is exactly
+one; so a tensor that lacks a dimension can be computed inside a loop over it. Inputs of which the
+program says nothing take no part unless asked for: each use of an input may read it with other axes
+(`x[i, 1] + x[1, i]`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from warpsmith.ir.domains import IterDomain, IterType, Merge, Split, Transform, 
 from warpsmith.ir.exprs import Matmul, Move, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of
-from warpsmith.ir.nested import Nested, back_again
+from warpsmith.ir.nested import Nested
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import Operation, TensorView
@@ -337,8 +337,6 @@ class DomainMap:
                 if twin is not transform:
                     for a, b in zip(twin.results, transform.results, strict=True):
                         changed |= self._union(a, b)
-            for split, merge in back_again(self._transforms, self._joined):
-                changed |= self._union(split.axis, merge.axis)
             if self._nested is not None and not changed:
                 for a, b in list(self._nested.pairs(self._joined)):
                     changed |= self._union(a, b)

@@ -61,22 +61,6 @@ class Nested:
                     yield same, each.outer
 
 
-def back_again(
-    transforms: Sequence[Transform], group: Callable[[IterDomain], int]
-) -> Iterator[tuple[Split, Merge]]:
-    """Splits of dimensions, with merges of both parts of one, in their order, to one as long."""
-    splits = {
-        (group(each.outer), group(each.inner)): each
-        for each in transforms
-        if isinstance(each, Split) and not each.by_group and not each.rows
-    }
-    for each in transforms:
-        if isinstance(each, Merge) and each.band == 1:
-            split = splits.get((group(each.outer), group(each.inner)))
-            if split is not None and split.axis.extent == each.axis.extent:
-                yield split, each
-
-
 def _divides(split: Split) -> bool:
     """Whether an outer iteration has as many elements as a constant says, from the first on; of one
     each, it is made of itself, and who looks for what it was made of would not end.
