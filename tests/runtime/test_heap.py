@@ -73,8 +73,9 @@ def test_what_nvrtc_freed_is_given_back(tmp_path: Path, monkeypatch: pytest.Monk
         return BINARY
 
     monkeypatch.setattr(cache_module, "compile_source", compiled)
-    CubinCache(tmp_path).get_or_compile(SOURCE)
-    assert kept[0] - own_bytes() > 30 * MIB
+    # The main thread's heap has holes of other tests, so that less is taken, and given back.
+    (after,) = in_thread(lambda: CubinCache(tmp_path).get_or_compile(SOURCE))
+    assert kept[0] - after > 30 * MIB
 
 
 def test_what_lowering_freed_is_given_back(tmp_path: Path) -> None:
