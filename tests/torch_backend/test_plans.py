@@ -1,5 +1,7 @@
 """Kernels that regions of models get at sizes of models."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,6 +10,7 @@ from torch.nn import functional as F  # noqa: N812  # torch's own name for it
 from tests.programs import judge
 from tests.torch_backend.graphs import compiled
 from warpsmith import knobs
+from warpsmith.engine.launches import CallPlan
 from warpsmith.torch_backend.backend import backend
 
 
@@ -34,16 +37,21 @@ def one_word(
     return [F.linear(normed(x, norm), head)]
 
 
-def test_rows_are_normalized_once_and_not_once_a_column() -> None:
-    word, row, wide = (1, 1, 4096), (4096,), (14336, 4096)
-    shapes = (word, word, (4096, 4096), row, wide, wide, wide[::-1], row, (32000, 4096))
-    given = [torch.empty(shape, dtype=torch.bfloat16) for shape in shapes]  # never touched
-    (program,) = compiled(one_word, *given, device="sim").programs
+def planned(function: Callable[..., list[Tensor]], *given: Tensor) -> CallPlan:
+    """The kernels of a function that is one region, for tensors that nobody reads."""
+    (program,) = compiled(function, *given, device="sim").programs
     assert program is not None
     fakes = [node.meta["val"] for node in program.inputs]
     values = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in fakes]
     with judge.uncompiled():
-        call = program.executable_for(values).plan_for(values)
+        return program.executable_for(values).plan_for(values)
+
+
+def test_rows_are_normalized_once_and_not_once_a_column() -> None:
+    word, row, wide = (1, 1, 4096), (4096,), (14336, 4096)
+    shapes = (word, word, (4096, 4096), row, wide, wide, wide[::-1], row, (32000, 4096))
+    given = [torch.empty(shape, dtype=torch.bfloat16) for shape in shapes]  # never touched
+    call = planned(one_word, *given)
     assert len(call.segments[-1].segment.inputs) == 2
     assert len(call.segments) == 7  # both products of the gated unit are one of them
 
@@ -57,13 +65,8 @@ def test_what_a_product_wrote_is_turned_before_it_is_normed() -> None:
 
     shapes = (107, 196, 512), (107, 512, 384), (196, 384), (512,)
     given = [torch.empty(shape, dtype=torch.bfloat16) for shape in shapes]  # never touched
-    (program,) = compiled(mixed, *given, device="sim").programs
-    assert program is not None
-    fakes = [node.meta["val"] for node in program.inputs]
-    values = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype) for t in fakes]
-    with judge.uncompiled():
-        call = program.executable_for(values).plan_for(values)
-    chosen = [planned.candidate.scheduler for planned in call.segments if planned.candidate]
+    segments = planned(mixed, *given).segments
+    chosen = [each.candidate.scheduler for each in segments if each.candidate]
     assert chosen[-3:] == ["matmul", "pointwise", "inner_persistent"]
 
 

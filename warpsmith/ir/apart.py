@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.ir.disjoint import Disjoint
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.program import Program, View
 from warpsmith.ir.tensor import Operation, TensorView
@@ -11,25 +12,15 @@ def apart(program: Program) -> tuple[View, ...]:
     """The programs of which each computes what it needs; they share inputs alone. They come in the
     order of their first operations.
     """
-    first: dict[Operation, Operation] = {}
+    found = Disjoint[Operation]()
     maker: dict[TensorView, Operation] = {}
-
-    def found(operation: Operation) -> Operation:
-        while first[operation] is not operation:
-            first[operation] = first[first[operation]]
-            operation = first[operation]
-        return operation
-
     for operation in program.operations:
-        first[operation] = operation
+        found.add(operation)
         for source in tensor_inputs(operation):
             if source in maker:
-                first[found(operation)] = found(maker[source])
+                found.join(operation, maker[source])
         maker |= dict.fromkeys(operation.outputs, operation)
-    groups: dict[Operation, list[Operation]] = {}
-    for operation in program.operations:
-        groups.setdefault(found(operation), []).append(operation)
-    return tuple(_of(program, operations) for operations in groups.values())
+    return tuple(_of(program, operations) for operations in found.sets())
 
 
 def _of(program: Program, operations: list[Operation]) -> View:

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from math import prod
 from operator import or_
 
 from warpsmith.ir.exprs import Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
-from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.alike import Label
 from warpsmith.planner.decided import Decided
 from warpsmith.planner.prices import Planned
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.traffic import Traffic
+from warpsmith.schedulers.traffic import Traffic, elements
 
 PRODUCTS = ("matmul", "matmul_by_threads")
 
@@ -85,7 +83,7 @@ def _across(planned: Planned, problem: Problem) -> frozenset[int]:
 def _of_rows(part: Part, problem: Problem) -> Iterator[int]:
     """What reductions give for each row of a kernel, and its elements are made with."""
     graph, behind = part.graph, set[int]()
-    sizes = {number: _elements(graph.tensors[number], problem) for number in part.computed}
+    sizes = {number: elements(graph.tensors[number], problem) for number in part.computed}
     for position in part.positions:
         needed, made = behind.intersection(graph.sources(position)), graph.made(position)
         reduces = isinstance(graph.operations[position], Reduction)
@@ -94,10 +92,6 @@ def _of_rows(part: Part, problem: Problem) -> Iterator[int]:
         if not reduces:
             size = max(sizes[each] for each in made)
             yield from (number for number in needed if sizes[number] < size)
-
-
-def _elements(tensor: TensorView, problem: Problem) -> int:
-    return prod(problem.size(a.extent) for a in tensor.shape_axes if not a.is_broadcast)
 
 
 def _turned(part: Part, across: frozenset[int]) -> tuple[list[int], list[int]]:

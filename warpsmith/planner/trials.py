@@ -10,7 +10,6 @@ trial is a whole plan; what differs is priced together and apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import prod
 
 from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
@@ -25,7 +24,7 @@ from warpsmith.planner.prices import Plan, Planned, Prices
 from warpsmith.planner.scattered import scattered
 from warpsmith.planner.segment import Segment
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.traffic import Traffic, instructions
+from warpsmith.schedulers.traffic import Traffic, elements, instructions
 
 WORTH = 1.05
 """So many times as fast the kernels that differ are predicted to be where a plan is left."""
@@ -103,10 +102,6 @@ def _proposals(
             yield (Decided(reread=written),)
         else:
             yield Decided(kept=chosen), Decided(alone=chosen)
-
-
-def _elements(tensor: TensorView, problem: Problem) -> int:
-    return prod(problem.size(a.extent) for a in tensor.shape_axes if not a.is_broadcast)
 
 
 class _Stores:
@@ -221,8 +216,8 @@ class _Stores:
         if any(isinstance(operations[p], Reduction | Matmul) for p in chain):
             return 0.0
         tensors = [part.graph.tensors[t] for t in (*part.reads, *part.sinks)]
-        walks = max((_elements(t, self._problem) for t in tensors), default=0)
-        own = _elements(part.graph.tensors[number], self._problem)
+        walks = max((elements(t, self._problem) for t in tensors), default=0)
+        own = elements(part.graph.tensors[number], self._problem)
         times = max(walks - own, own if len(self._users[number]) > 1 else 0)
         less, whole = (
             sum(instructions(operations[p]) for p in positions) * each
@@ -235,7 +230,7 @@ class _Stores:
         return min(less_us, whole_us - self._memory_us(part))
 
     def _bytes(self, tensor: TensorView) -> int:
-        return _elements(tensor, self._problem) * tensor.dtype.size
+        return elements(tensor, self._problem) * tensor.dtype.size
 
 
 def _is_reduced(graph: Graph, number: int) -> bool:

@@ -101,7 +101,7 @@ def traffic(
     """
     extents = {g: problem.size(domains.extent(g)) for a in axes for g in [domains.group(a)]}
     tensors = {cached.memory: cached for cached in caches}
-    sizes = {memory: _elements(memory, problem) * memory.dtype.size for memory in tensors}
+    sizes = {memory: elements(memory, problem) * memory.dtype.size for memory in tensors}
     spread = {
         memory: 1.0 if memory.name in staged else _spread(domains, cached, extents)
         for memory, cached in tensors.items()
@@ -150,7 +150,8 @@ def _partly(across: Sequence[tuple[int, float]], problem: Problem) -> float:
     return sum((2 * spread - 1) * size for size, spread in across)
 
 
-def _elements(tensor: TensorView, problem: Problem) -> int:
+def elements(tensor: TensorView, problem: Problem) -> int:
+    """Of a tensor in a call, what is repeated counted once."""
     return prod(problem.size(a.extent) for a in tensor.shape_axes if not a.is_broadcast)
 
 

@@ -14,6 +14,7 @@ import torch
 from torch.fx import Graph, Node
 
 from warpsmith.errors import WarpsmithError
+from warpsmith.ir.disjoint import Disjoint
 from warpsmith.ir.exprs import Precision
 from warpsmith.ir.memory_format import MemoryFormat
 from warpsmith.torch_backend.aten import (
@@ -253,13 +254,7 @@ def _joined(
     nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: Mapping[Node, int]
 ) -> Iterator[tuple[Node, ...]]:
     """Taken nodes of one level that read each other, through free nodes too."""
-    first: dict[Node, Node] = {}
-
-    def found(node: Node) -> Node:
-        while first[node] is not node:
-            first[node] = first[first[node]]
-            node = first[node]
-        return node
+    found = Disjoint[Node]()
 
     def sources(node: Node) -> Iterator[Node]:
         for each in node.all_input_nodes:
@@ -268,13 +263,10 @@ def _joined(
             elif kinds[each] is Kind.free:
                 yield from sources(each)
 
-    taken = [node for node in nodes if kinds[node] is Kind.taken]
-    for node in taken:
-        first[node] = node
-        for each in sources(node):
-            if levels[each] == levels[node]:
-                first[found(each)] = found(node)
-    groups: dict[Node, list[Node]] = {}
-    for node in taken:
-        groups.setdefault(found(node), []).append(node)
-    yield from map(tuple, groups.values())
+    for node in nodes:
+        if kinds[node] is Kind.taken:
+            found.add(node)
+            for each in sources(node):
+                if levels[each] == levels[node]:
+                    found.join(each, node)
+    yield from map(tuple, found.sets())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch.fx import Graph, Node
 
+from warpsmith.ir.disjoint import Disjoint
 from warpsmith.torch_backend.writes import is_whole_write, writes
 
 
@@ -20,14 +21,7 @@ def keep_apart(graph: Graph) -> None:
     """
     if not any(map(is_whole_write, graph.nodes)):
         return
-    first: dict[Node, Node] = {}
-
-    def found(node: Node) -> Node:
-        while first[node] is not node:
-            first[node] = first[first[node]]
-            node = first[node]
-        return node
-
+    found = Disjoint[Node]()
     numbers: set[Node] = set()
     for node in graph.nodes:
         if node.op != "call_function":
@@ -35,18 +29,20 @@ def keep_apart(graph: Graph) -> None:
         if _is_number(node, numbers):
             numbers.add(node)
             continue
-        first[node] = node
+        found.add(node)
         for each in node.all_input_nodes:
-            if each in first:
-                first[found(each)] = found(node)
+            if each in found:
+                found.join(each, node)
     home: dict[Node, Node] = {}
     for node in reversed(list(graph.nodes)):
         if node not in numbers:
             continue
         readers: dict[Node, list[Node]] = {}
         for user in node.users:
-            if user.op != "output" and not writes(user) and (user in first or user in home):
-                readers.setdefault(home[user] if user in home else found(user), []).append(user)
+            if user.op != "output" and not writes(user) and (user in found or user in home):
+                readers.setdefault(home[user] if user in home else found.find(user), []).append(
+                    user
+                )
         if not readers:
             continue
         own, *others = readers
