@@ -7,7 +7,7 @@ the tensor's own or a vectorized access, and the loop nests that follow can be p
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir.domains import ParallelType
@@ -22,9 +22,18 @@ from warpsmith.schedule.nesting import Nestings
 NOT_SHARED = (ParallelType.vectorize, ParallelType.tma, ParallelType.mma)
 
 
-def inline_most(fusion: Fusion, selected_tensors: Collection[TensorView] = ()) -> None:
-    """Move every tensor (or every selected one) as far into its consumers' loops as is legal."""
-    _inline(fusion, selected_tensors, limit=None)
+def inline_most(
+    fusion: Fusion,
+    selected_tensors: Collection[TensorView] = (),
+    limits: Mapping[TensorView, int] | None = None,
+) -> None:
+    """Move every tensor (or every selected one) as far into its consumers' loops as is legal.
+
+    Args:
+        limits: positions that tensors go to at most. Tensors that read each other, some with such
+            a limit, have to move in one call: one that stays outside keeps all that it reads out.
+    """
+    _inline(fusion, selected_tensors, limits or {})
 
 
 def inline_at(
@@ -45,7 +54,8 @@ def inline_at(
             code="WS0251",
             remedy=f"use 0 to {length}",
         )
-    reached = _inline(Fusion.of(reference), selected_tensors, limit=limit)
+    fusion = Fusion.of(reference)
+    reached = _inline(fusion, selected_tensors, dict.fromkeys(fusion.tensors, limit))
     if best_effort:
         return
     for tensor in selected_tensors:
@@ -58,7 +68,7 @@ def inline_at(
 
 
 def _inline(
-    fusion: Fusion, selected: Collection[TensorView], limit: int | None
+    fusion: Fusion, selected: Collection[TensorView], limits: Mapping[TensorView, int]
 ) -> dict[TensorView, int]:
     """Set compute-at positions, consumers first; returns them by tensor."""
     domains = map_of(fusion)
@@ -68,8 +78,8 @@ def _inline(
     most: dict[Operation, int] = {}
     for operation in wanted:
         outputs = operation.outputs
-        legal = min(_legal_position(domains, readers, output) for output in outputs)
-        most[operation] = legal if limit is None else min(legal, limit)
+        legal = [_legal_position(domains, readers, output) for output in outputs]
+        most[operation] = min(legal + [limits[each] for each in outputs if each in limits])
         for output in outputs:
             output.compute_at = min(output.compute_at, most[operation])
     nestings = Nestings(fusion.operations)

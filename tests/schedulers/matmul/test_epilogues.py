@@ -325,3 +325,23 @@ def test_two_products_of_batches_and_other_layouts(turned: str) -> None:
     left, right = (wide(x) @ wide(t).swapaxes(1, 2) for t in (w, v))
     assert np.max(np.abs(wide(result) - np.tanh(left) * right) - 2.0**-8 * np.abs(right)) < 1e-2
     assert np.max(np.abs(floats - left)) < 1e-3
+
+
+@pytest.mark.parametrize("name", ["turns", "turns of 128 rows"])
+def test_a_mask_and_what_it_chooses(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """What both read is computed in each chunk: before, it was held for all tiles of a group,
+    whose second loop over them waited for a turn that nobody gave.
+    """
+    force(monkeypatch, group=2, **STRATEGIES[name])
+    x, weight, bias = values((M, K), 1), values((N, K), 2), values((N,), 3)
+
+    def leaky(ops: Any, x: Any, w: Any, bias: Any) -> Any:
+        before = ops.linear(x, w, bias, dtype=DataType.Float)
+        above = ops.gt(before, 0.0)
+        return ops.cast(ops.where(above, before, ops.mul(before, 0.1)), DataType.BFloat16), above
+
+    (result, above), said = of([x, weight, bias], leaky)
+    before = wide(x) @ wide(weight).T + wide(bias)
+    close(result, np.where(before > 0, before, before * 0.1), K)
+    clear = np.abs(before) > 0.01
+    np.testing.assert_array_equal(above[clear], (before > 0)[clear])
