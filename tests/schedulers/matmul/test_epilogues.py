@@ -340,7 +340,7 @@ def test_a_mask_and_what_it_chooses(monkeypatch: pytest.MonkeyPatch, name: str) 
         above = ops.gt(before, 0.0)
         return ops.cast(ops.where(above, before, ops.mul(before, 0.1)), DataType.BFloat16), above
 
-    (result, above), said = of([x, weight, bias], leaky)
+    (result, above), _ = of([x, weight, bias], leaky)
     before = wide(x) @ wide(weight).T + wide(bias)
     close(result, np.where(before > 0, before, before * 0.1), K)
     clear = np.abs(before) > 0.01

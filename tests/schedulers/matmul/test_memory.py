@@ -196,7 +196,7 @@ def test_chunks_share_stages_where_groups_alone_share_a_tile() -> None:
     empty = Problem(values={}, alignment={}, target=H200)
     found = candidates(8192, 8192, empty, moved=moved, crowded=True)
     limits, most = H200.family.limits, H200.family.limits.block_shared
-    shared = with_shared_stages(found, found.columns, moved, limits)
+    shared = with_shared_stages(found, found.columns, 8192, moved, limits)
     one = [p for p in shared if not p.load_stages and p.chunk]
     assert {(128, 256), (192, 160), (256, 160)} <= {p.tile[:2] for p in one}
     for params in one:
@@ -215,4 +215,6 @@ def test_chunks_share_stages_where_groups_alone_share_a_tile() -> None:
     assert all(a == b for a, b in rest)
     assert {a.ping_pong for a, _ in rest} == {0, 2, 3}
     for other in (replace(moved, like_operands=False), replace(moved, loaded=("r", "b", "c"))):
-        assert with_shared_stages(found, found.columns, other, limits) is found
+        assert with_shared_stages(found, found.columns, 8192, other, limits) is found
+    step = with_shared_stages(found, found.columns, 64, moved, limits)  # stays around the tile
+    assert all(p.load_stages or not p.chunk or p.tile[2] < 64 for p in step)

@@ -198,10 +198,10 @@ class Epilogue:
         last = [*self.staged.values(), *computed][-1]
         for output, staged in self.staged.items():
             inline_at(output, at + 1 - self.params.at_once, selected_tensors=[staged])
-        whole = {cached.register: whole_at for cached in self.caches if cached.memory in self.staged}
+        results = [cached.register for cached in self.caches if cached.memory in self.staged]
         inside = [t for t in computed if not (t.is_output or t in self.loaded)]
         if inside:  # what is staged too: one of them may read another
-            inline_most(Fusion.of(last), inside, whole)
+            inline_most(Fusion.of(last), inside, dict.fromkeys(results, whole_at))
         if self.loaded:  # behind those that read one: its loop would hold them, one before another
             inline_at(last, whole_at, selected_tensors=list(self.loaded))
         inline_at(last, self.params.outer, selected_tensors=sums)

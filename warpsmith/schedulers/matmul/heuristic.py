@@ -229,7 +229,7 @@ class Work:
         again = (found.ping_pong == 0) | (tiles > found.blocks)  # else none has a second tile
         limits = problem.target.family.limits
         parted = with_parts(found.at(again), tiles[again], self.k, limits)
-        return with_shared_stages(parted, self.loaded_columns(parted), self.moved, limits)
+        return with_shared_stages(parted, self.loaded_columns(parted), self.k, self.moved, limits)
 
     def _made(self, params: MatmulParams, target: Target) -> MatmulParams:
         """With what follows from sizes: which operands leave the L2 first, and steps that divide

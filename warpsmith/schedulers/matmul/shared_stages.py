@@ -16,7 +16,7 @@ TILES = 2
 """Tiles in a stage, each of which holds one tensor's chunk at most."""
 
 
-def with_shared_stages(ways: Ways, loaded: Numbers, moved: Beside, limits: Limits) -> Ways:
+def with_shared_stages(ways: Ways, loaded: Numbers, k: int, moved: Beside, limits: Limits) -> Ways:
     """These schedules; those of blocks alone whose groups share a tile load chunks behind the last
     step over k, through the stages of the operands, and store wider ones in the memory that these
     took.
@@ -30,6 +30,7 @@ def with_shared_stages(ways: Ways, loaded: Numbers, moved: Beside, limits: Limit
 
     Args:
         loaded: columns that a stage holds of each one's tiles.
+        k: that the product sums over.
     """
     planes, tensors = len(moved.planes), len(moved.loaded)
     if not (planes and tensors <= TILES and moved.like_operands):
@@ -40,7 +41,8 @@ def with_shared_stages(ways: Ways, loaded: Numbers, moved: Beside, limits: Limit
     least = np.minimum if planes == TILES else np.maximum
     holds = ways.rows * chunk <= least(ways.rows, ways.columns) * ways.depth
     may = holds & (ways.chunk > 0) & (chunk > 0) & (ahead >= ways.stages)
-    may = may & (ways.columns > chunk)  # a stage of one chunk is around the whole tile
+    several = (ways.columns > chunk) & (k > ways.depth)
+    may = may & several  # a stage of one chunk, or of one step, is around the whole tile
     may = may & (ways.ping_pong == 0) & (ways.splits * ways.parts == 1) & (ways.stream == 0)
     own = may & (ways.down * ways.across == 1)
 
