@@ -117,5 +117,5 @@ def _keeps_precision(use: Operation, value: TensorView) -> bool:
         case Pointwise(op="mul" | "neg" | "set" | "div" | "truediv"):
             return True
         case Pointwise(op="cast"):
-            return use.output.dtype.is_narrow
+            return use.output.dtype.is_half
     return False

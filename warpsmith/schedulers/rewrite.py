@@ -178,8 +178,7 @@ def _is_rounded_quotient(graph: Graph, operation: Operation) -> bool:
         return False
     quotient, uses = operation.output, graph.uses(operation.output)
     rounded = all(
-        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_narrow
-        for use in uses
+        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_half for use in uses
     )
     return quotient.dtype is DataType.Float and bool(uses) and rounded and not quotient.is_output
 

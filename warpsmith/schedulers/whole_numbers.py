@@ -1,4 +1,4 @@
-"""Quotients that become whole numbers, and what becomes of these, as 8 bits of weights do."""
+"""Quotients that become whole numbers or floats of 8 bits, as weights do, and what these become."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.quotients import QUOTIENTS, is_by_one_of_a_row
 
 BOUNDS = ("clamp", "maximum", "minimum")
-"""What leaves a whole number whole, if its numbers are."""
+"""What leaves a whole number whole, if its numbers are, and one of few bits one of few."""
 
 NEAREST = (DataType.Int32, DataType.Int16, DataType.Int8, DataType.UInt8)
 """Types that a float becomes by way of Int32."""
@@ -20,17 +20,27 @@ NEAREST = (DataType.Int32, DataType.Int16, DataType.Int8, DataType.UInt8)
 
 def whole_quotient(graph: Graph, operation: Operation) -> Pointwise | None:
     """A quotient within 1 ulp of floats by one of their row, of which nothing but the nearest whole
-    number is left. Quotients that lie in the middle of two are exact, as all of few bits are.
+    number is left, or the nearest float of 8 bits. Quotients that lie in the middle of two are
+    exact, as all of few bits are.
     """
     if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
         return None
     output, uses = operation.output, graph.uses(operation.output)
     if output.dtype is not DataType.Float or output.is_output or not uses:
         return None
-    rounded = all(isinstance(use, Pointwise) and use.op == "round" for use in uses)
-    if not (rounded and is_by_one_of_a_row(operation)):
+    if not (all(_rounds(graph, use) for use in uses) and is_by_one_of_a_row(operation)):
         return None
     return Pointwise("divide_whole", operation.inputs, output)
+
+
+def _rounds(graph: Graph, use: Operation) -> bool:
+    """Whether it leaves of a quotient what has few bits, behind such bounds, too."""
+    if not isinstance(use, Pointwise):
+        return False
+    if use.op in BOUNDS and not use.output.is_output:
+        bounded = all(isinstance(bound, Const) and _is_whole(bound) for bound in use.inputs[1:])
+        return bounded and all(_rounds(graph, each) for each in graph.uses(use.output))
+    return use.op == "round" or (use.op == "cast" and use.output.dtype.is_float8)
 
 
 def round_as_it_is_cast(fusion: Fusion, graph: Graph, operation: Operation) -> bool:
