@@ -253,7 +253,10 @@ def _shown(tensor: torch.Tensor) -> str:
 def _joined(
     nodes: Sequence[Node], kinds: Mapping[Node, Kind], levels: Mapping[Node, int]
 ) -> Iterator[tuple[Node, ...]]:
-    """Taken nodes of one level that read each other, through free nodes too."""
+    """Taken nodes of one level that read each other, through free nodes too, or one tensor.
+
+    Those that write into inputs are joined as `updates.joined` says.
+    """
     found = Disjoint[Node]()
 
     def sources(node: Node) -> Iterator[Node]:
@@ -263,10 +266,23 @@ def _joined(
             elif kinds[each] is Kind.free:
                 yield from sources(each)
 
+    def given(node: Node) -> Iterator[Node]:
+        for each in node.all_input_nodes:
+            if kinds[each] is Kind.free:
+                yield from given(each)
+            elif kinds[each] is not Kind.taken or levels[each] != levels[node]:
+                yield each
+
     for node in nodes:
         if kinds[node] is Kind.taken:
             found.add(node)
             for each in sources(node):
                 if levels[each] == levels[node]:
                     found.join(each, node)
+    readers: dict[tuple[Node, int], Node] = {}
+    for region in list(found.sets()):
+        if not any(map(writes, region)):
+            for node in region:
+                for each in given(node):
+                    found.join(readers.setdefault((each, levels[node]), node), node)
     yield from map(tuple, found.sets())
