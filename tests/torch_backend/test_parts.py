@@ -52,6 +52,17 @@ def by_steps(x: Tensor) -> Tensor:
     return aten.slice_scatter(zeros, x[:, :3], 1, 0, 6, 2) + placed(x[:, 3:], 1, 3, 6)
 
 
+def by_turns(x: Tensor) -> Tensor:
+    zeros = torch.full([4, 6], 0.0)
+    last = aten.slice_scatter(zeros, x[:, :2], 1, 2, None, 3)
+    return last + aten.slice_scatter(zeros, x[:, 4:], 1, 0, 6, 3)
+
+
+def by_steps_of_a_part(x: Tensor) -> Tensor:
+    zeros = torch.full([4, 6], 0.0)
+    return aten.slice_scatter(zeros, x[:, :2], 1, 0, 4, 2) + placed(x[:, 4:], 1, 4, 6)
+
+
 def in_ones(x: Tensor) -> Tensor:
     ones = torch.full([4, 6], 1.0)
     return aten.select_scatter(ones, x[0], 0, 0) + aten.select_scatter(ones, x[1], 0, 1)
@@ -72,6 +83,8 @@ def read_elsewhere(x: Tensor) -> Tensor:
         (overlapping, False),
         (of_two_dimensions, False),
         (by_steps, False),
+        (by_turns, True),
+        (by_steps_of_a_part, False),
         (in_ones, False),
         (read_elsewhere, False),
     ],
@@ -99,3 +112,24 @@ def test_gradients_of_slices(dynamic: bool) -> None:
     (wanted,) = torch.autograd.grad(program(x), x)
     (found,) = torch.autograd.grad(torch.compile(program, backend=backend, dynamic=dynamic)(x), x)
     torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_parts_that_lie_by_steps(dynamic: bool) -> None:
+    """Gradients of pairs beside each other, of every third place, and places that are set."""
+
+    def program(x: Tensor) -> Tensor:
+        y = x * 2
+        turned = torch.stack((y[..., ::2] * 3 - y[..., 1::2], y[..., 1::2] * 5), -1).flatten(-2)
+        third = y[:, 1::3].exp().sum(1, keepdim=True)
+        y = turned + third
+        y[1:, 1::4] = x[1:, :2]
+        return y
+
+    x = torch.randn(3, 7, 4, requires_grad=True)
+    wanted, found = program(x), torch.compile(program, backend=backend, dynamic=dynamic)(x)
+    torch.testing.assert_close(found, wanted)
+    slope = torch.randn_like(wanted)
+    gradients = (torch.autograd.grad(each, x, slope) for each in (wanted, found))
+    torch.testing.assert_close(*gradients)

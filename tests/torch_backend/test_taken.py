@@ -12,6 +12,8 @@ from tests.torch_backend.graphs import compiled
 from warpsmith import knobs
 from warpsmith.torch_backend.backend import backend
 
+aten = torch.ops.aten
+
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "batch norm": lambda: nn.BatchNorm2d(8),
     "batch norm for inference": lambda: nn.Sequential(nn.BatchNorm2d(8), nn.ReLU6()).eval(),
@@ -66,7 +68,17 @@ def rolled(x: Tensor) -> list[Tensor]:
     return [x.exp().roll((1, -2), (0, 1)) + 1, x.roll(11) * 2, x.roll((2, 1), (0, 0))]
 
 
-@pytest.mark.parametrize("function", [best, chosen, lengths, enlarged, rolled])
+def set_by_steps(x: Tensor) -> list[Tensor]:
+    """In a tensor, and in zeros, to which the last step does not reach, or by far."""
+    zeros = torch.zeros_like(x)
+    return [
+        aten.slice_scatter(x * 2, x[:, :3], 1, 1, 8, 3),
+        aten.slice_scatter(zeros, x[:2] + 1, 0, 2, 6, 3),
+        aten.slice_scatter(zeros, x[:1] + 1, 0, 4, 9, 3),
+    ]
+
+
+@pytest.mark.parametrize("function", [best, chosen, lengths, enlarged, rolled, set_by_steps])
 def test_functions_are_one_region(function: Callable[[Tensor], list[Tensor]]) -> None:
     x = torch.randn(6, 9)
     x[2, 3] = x[2, 7] = 9.0  # of equal ones the first

@@ -228,19 +228,33 @@ def slice_set(
     step: int = 1,
 ) -> Any:
     """A tensor with a part of it replaced: gradients of slices are zeros, replaced so."""
-    if step != 1:
-        raise NotTaken(f"a stride of {step}")
     place = dim % x.rank
-    extent, length = (t.shape_axes[place].extent for t in (x, part))
+    value = x.definition.value if isinstance(x.definition, Full) else 0
+    extent = x.shape_axes[place].extent
     first = _first_place(start, extent)
-    last = integers.add(first, length)
+    part = _apart(part, place, step, integers.sub(extent, first), value)
+    last = integers.add(first, part.shape_axes[place].extent)
     widths = [0, 0] * (x.rank - 1 - place) + [first, integers.sub(extent, last)]
     if isinstance(x.definition, Full):
-        return ops.pad(part, widths, x.definition.value)
+        return ops.pad(part, widths, value)
     counted = ops.iota(extent, fusion=at.fusion)
     where = ops.broadcast(counted, [d != place for d in range(x.rank)])
     inside = ops.logical_and(ops.ge(where, first), ops.lt(where, last))
+    if step != 1:
+        inside = ops.logical_and(inside, ops.eq(ops.remainder(ops.sub(where, first), step), 0))
     return ops.where(inside, ops.pad(part, widths), x)
+
+
+def _apart(part: Any, place: int, step: int, room: Expr, value: Any) -> Any:
+    """A tensor whose places of a dimension lie a step apart, with a value between, in its room."""
+    if step == 1:
+        return part
+    shape = [axis.extent for axis in part.shape_axes]
+    wide = ops.broadcast(part, [d == place + 1 for d in range(part.rank + 1)])
+    wide = ops.pad(wide, [0, 0] * (part.rank - 1 - place) + [0, step - 1], value)
+    longest = integers.mul(shape[place], step)
+    spread = ops.reshape(wide, [*shape[:place], longest, *shape[place + 1 :]])
+    return ops.narrow(spread, place, 0, integers.minimum(longest, room))
 
 
 def selected_set(at: At, x: Any, part: Any, dim: int, index: Any) -> Any:

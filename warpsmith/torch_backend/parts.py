@@ -17,7 +17,9 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What lies in zeros, from one place of a dimension to another."""
+    """What lies in zeros, from one place of a dimension to another: of each row of a dimension that
+    is taken apart in rows, where it lies there by steps as long as these.
+    """
 
     node: Node
     source: Node
@@ -25,6 +27,7 @@ class _Part:
     start: int
     end: int
     one: bool
+    rows: int = 0
 
     def along(self, graph: Graph) -> Node:
         """The part with the dimension of which it may be one place."""
@@ -53,10 +56,14 @@ def join_parts(graph: Graph) -> None:
         parts = sorted(filter(None, map(_part, terms)), key=lambda part: part.start)
         gone = {part.node for part in parts}
         others = [term for term in terms if term not in gone]
-        if len(parts) < 2 or len(others) > 1 or not _are_apart(parts, root.meta["val"]):
+        whole = root.meta["val"]
+        shape = _in_rows(parts, whole.shape)
+        if len(parts) < 2 or len(others) > 1 or not _are_apart(parts, shape):
             continue
         with graph.inserting_before(root):
-            total = _joined(graph, parts, root.meta["val"])
+            total = _joined(graph, parts, whole.new_empty(shape))
+            if shape != whole.shape:
+                total = call(graph, aten.view.default, total, whole.shape)
             for other in others:
                 total = call(graph, aten.add.Tensor, other, total)
         root.replace_all_uses_with(total)
@@ -117,18 +124,30 @@ def _part(node: Node) -> _Part | None:
     if not all(each is None or isinstance(each, int) for each in places):
         return None
     start, end, step = slice(*places).indices(size)
-    return _Part(node, source, dim, start, end, one=False) if step == 1 and start < end else None
+    if step > 1:
+        all_rows = size % step == 0 and start < step and len(range(start, end, step)) * step == size
+        row = _Part(node, source, dim + 1, start, start + 1, one=True, rows=size // step)
+        return row if all_rows else None
+    return _Part(node, source, dim, start, end, one=False) if start < end else None
 
 
-def _are_apart(parts: Sequence[_Part], whole: torch.Tensor) -> bool:
+def _in_rows(parts: Sequence[_Part], shape: torch.Size) -> torch.Size:
+    """The shape, whose dimension of parts that lie there by steps is taken apart."""
+    if not parts or not parts[0].rows:
+        return shape
+    dim, rows = parts[0].dim, parts[0].rows
+    return torch.Size((*shape[: dim - 1], rows, hint_of(shape[dim - 1]) // rows, *shape[dim:]))
+
+
+def _are_apart(parts: Sequence[_Part], whole: torch.Size) -> bool:
     """Whether parts in order lie along one dimension, none in another one; and together are all of
     it, where the zeros between them would have sizes that are no numbers.
     """
     ends = 0, *(part.end for part in parts)
-    begins = *(part.start for part in parts), hint_of(whole.shape[parts[0].dim])
-    if len({part.dim for part in parts}) > 1 or any(map(operator.gt, ends, begins)):
+    begins = *(part.start for part in parts), hint_of(whole[parts[0].dim])
+    if len({(part.dim, part.rows) for part in parts}) > 1 or any(map(operator.gt, ends, begins)):
         return False
-    return ends == begins or all(map(is_number, whole.shape))
+    return ends == begins or all(map(is_number, whole))
 
 
 def _joined(graph: Graph, parts: Sequence[_Part], whole: torch.Tensor) -> Node:
