@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.scalar import Apply, Expr
+from warpsmith.ir.scalar import Apply, Const, Expr
 
 _OF_SIZES: dict[str, Callable[..., Expr]] = {
     "add": integers.add,
@@ -31,6 +31,26 @@ def substitute(expr: Expr, mapping: dict[Expr, Expr]) -> Expr:
     if all(map(operator.is_, args, expr.args)):
         return expr
     return rebuild(expr.op, args, expr.dtype)
+
+
+def at_least(expr: Expr, sizes: Mapping[Expr, Expr]) -> Expr:
+    """An index that `expr` is no less than, where sizes are no less than given ones: these, in what
+    grows with them. What a size divides, or is taken from, does not.
+    """
+    found = sizes.get(expr)
+    if found is not None:
+        return found
+    if not isinstance(expr, Apply) or not _grows(expr):
+        return expr
+    return rebuild(expr.op, tuple(at_least(arg, sizes) for arg in expr.args), expr.dtype)
+
+
+def _grows(made: Apply) -> bool:
+    """Whether an operation grows with each of its operands that is no constant."""
+    if made.op in ("floordiv", "ceildiv"):
+        return isinstance(made.args[1], Const)
+    negative = any(isinstance(arg, Const) and arg.value < 0 for arg in made.args)
+    return made.op in ("add", "minimum", "maximum") or (made.op == "mul" and not negative)
 
 
 def rebuild(op: str, args: tuple[Expr, ...], dtype: DataType) -> Expr:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.ir.substitution import substitute
+from warpsmith.ir.substitution import at_least
 from warpsmith.kernel.clusters import BY_WARP, RANK
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement
@@ -83,8 +83,8 @@ def _full_passes(
         for condition in integers.conjuncts(statement.condition):
             if is_end(condition) or not isinstance(condition, Apply):
                 continue
-            index, *limits = condition.args  # what a size divides grows with no size
-            limits = [substitute(limit, sizes) for limit in limits]
+            index, *limits = condition.args
+            limits = [at_least(limit, sizes) for limit in limits]
             least = Apply(condition.op, (index, *limits), condition.dtype)
             room = room_of(least, loop, bound)
             left, stride = map(integers.constant, room) if room else (None, None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
-from warpsmith.ir.substitution import substitute
+from warpsmith.ir.substitution import at_least, substitute
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.traversal import replace_symbols, rewritten, walk
@@ -117,9 +117,10 @@ def _holds(
     condition: Expr, symbol: Symbol, first: int, count: int, sizes: Mapping[Expr, Expr]
 ) -> bool:
     """Whether a condition is known to hold in so many passes from one on."""
-    assert isinstance(condition, Apply)
+    if not isinstance(condition, Apply):
+        return condition == integers.TRUE
     a, b = condition.args
     each = Symbol(symbol.name, low=0, extent=Const(count))
     moved: dict[Expr, Expr] = {symbol: integers.add(each, first)}
-    a, b = substitute(a, moved), substitute(substitute(b, moved), dict(sizes))
+    a, b = substitute(a, moved), at_least(substitute(b, moved), sizes)
     return integers.provably_less(a, b)
