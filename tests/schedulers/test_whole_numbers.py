@@ -52,7 +52,7 @@ def test_only_what_becomes_a_whole_number_is_divided_so() -> None:
         assert "nearest_int" not in names(function, x, one)
 
 
-@pytest.mark.parametrize("low", [1e-3, 1e-38, 1e30])
+@pytest.mark.parametrize("low", [1e-3, 1e-38, 1e-42, 1e30])
 def test_middles_go_to_the_even_number(low: float) -> None:
     torch.manual_seed(1)
     scale = torch.randint(1, 2**12, (16, 1)).float() * low

@@ -82,22 +82,33 @@ __device__ __forceinline__ float ws_divide_full(float a, float b) {
 //@ divide_near
 // Quotient within 2 ulp over the full range. Both are scaled by 2^64 or 2^-64 where b is not in between,
 // by instructions that NVCC makes no branches of; of the same b, two multiplications are left for each a.
-__device__ __forceinline__ float ws_divide_near(float a, float b) {
-    float scale, r;
+__device__ __forceinline__ float ws_scale_of_divisor(float b) {
+    float scale;
     asm("{ .reg .pred p; .reg .f32 t; abs.f32 t, %1; setp.lt.f32 p, t, 0f1F800000;\n"
         "  selp.f32 %0, 0f5F800000, 0f3F800000, p; setp.gt.f32 p, t, 0f5F800000;\n"
         "  selp.f32 %0, 0f1F800000, %0, p; }"
         : "=&f"(scale) : "f"(b));
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b * scale));
-    return (a * scale) * r;
+    return scale;
+}
+__device__ __forceinline__ float ws_reciprocal_near(float b) {
+    float r;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+    return r;
+}
+__device__ __forceinline__ float ws_divide_near(float a, float b) {
+    const float scale = ws_scale_of_divisor(b);
+    return (a * scale) * ws_reciprocal_near(b * scale);
 }
 
 //@ divide_whole: divide_near
 // The same with what is left of a: within 1 ulp, and exact where the quotient has no more bits than a
 // float. Where nothing is left that is a number, it is infinite, or 0 by an infinite b.
 __device__ __forceinline__ float ws_divide_whole(float a, float b) {
-    const float quotient = ws_divide_near(a, b);
-    const float better = __fmaf_rn(__fmaf_rn(-b, quotient, a), ws_divide_near(1.0f, b), quotient);
+    const float scale = ws_scale_of_divisor(b);
+    a *= scale;
+    b *= scale;
+    const float r = ws_reciprocal_near(b), quotient = a * r;
+    const float better = __fmaf_rn(__fmaf_rn(-b, quotient, a), r, quotient);
     return better == better ? better : quotient;
 }
 
