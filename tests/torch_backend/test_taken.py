@@ -109,14 +109,42 @@ def ties(x: Tensor) -> list[Tensor]:
     return [a == b, a < b, (a > 0.1), (x * 1e-8) == 0]
 
 
-@pytest.mark.parametrize("function", [kinds, ties])
+def numbers(x: Tensor) -> list[Tensor]:
+    """What meets halves is one: a number, or a tensor without dimensions, but of no integers."""
+    tenth, whole = torch.tensor(0.1, dtype=torch.double), torch.arange(2040, 2051).int()
+    compared = [f(x, b) for f in (torch.eq, torch.ge, torch.lt) for b in (0.1, tenth, 1e6)]
+    left = [f(x, b) for f in (torch.remainder, torch.fmod) for b in (0.1, tenth, x.flip(0))]
+    return [*compared, *left, whole == torch.tensor(2048.0, dtype=x.dtype), x == x.float() * 1.0001]
+
+
+@pytest.mark.parametrize("function", [kinds, ties, numbers])
 def test_halves_are_compared_as_they_are_rounded(
     function: Callable[[Tensor], list[Tensor]],
 ) -> None:
     x = torch.linspace(0, 60, 99, dtype=torch.half).reshape(9, 11)
+    x[0, 0], x[1, 1] = 0.1, torch.inf
     made = compiled(function, x)
     assert not made.regions.reasons
-    torch.testing.assert_close(list(made.run([x])), function(x))
+    torch.testing.assert_close(list(made.run([x])), function(x), equal_nan=True)
+
+
+def in_common_types(x: Tensor) -> list[Tensor]:
+    """Of bytes and what is wider: products are of the wider type, too."""
+    wide, one = x.short(), torch.tensor(3, dtype=torch.uint8)
+    sums = [
+        torch.add(wide, x, alpha=2),
+        torch.sub(wide, one, alpha=100),
+        torch.rsub(x, wide, alpha=9),
+    ]
+    shares = (x.half() / 8).trunc(), torch.div(x.half(), (x % 7).half() / 10, rounding_mode="trunc")
+    return [*sums, torch.addcmul(wide, x, x, value=3), *shares]
+
+
+def test_operands_are_multiplied_in_the_type_of_the_result() -> None:
+    x = torch.arange(256, dtype=torch.uint8).view(16, 16)
+    made = compiled(in_common_types, x)
+    assert not made.regions.reasons
+    torch.testing.assert_close(list(made.run([x])), in_common_types(x), equal_nan=True)
 
 
 def by_rows(x: Tensor) -> list[Tensor]:

@@ -10,7 +10,7 @@ import torch
 from warpsmith import ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime.arrays import torch_dtypes
-from warpsmith.torch_backend import meanings
+from warpsmith.torch_backend import arithmetic, meanings
 from warpsmith.torch_backend.comparisons import compared
 from warpsmith.torch_backend.meanings import Meaning
 
@@ -28,11 +28,11 @@ _NAMES = (
 )
 """Functions that both know by one name, with the same arguments."""
 
-_WITH_NUMBERS = "bitwise_and bitwise_or bitwise_xor fmod lerp mul remainder"
+_WITH_NUMBERS = "bitwise_and bitwise_or bitwise_xor lerp mul"
 """Such ones that torch has twice: of a tensor and a number, and of two tensors."""
 
-_COMPARISONS = "eq ge gt le lt ne"
-"""Of these, those that ask how two stand to each other."""
+_COMPARISONS = "eq fmod ge gt le lt ne remainder"
+"""Of these, those that ask how two stand to each other, and what is left of one by the other."""
 
 _KINDS = "isfinite isinf isnan isneginf isposinf"
 """Of the first, those that ask what a number is."""
@@ -108,10 +108,10 @@ TABLE: Mapping[str, Meaning] = {
     "_grouped_mm": meanings.grouped,
     "_to_copy": meanings.converted,
     "_unsafe_view": meanings.reshaped,
-    "add.Scalar": meanings.scaled(ops.add),
-    "add.Tensor": meanings.scaled(ops.add),
-    "addcdiv": meanings.product_added(ops.truediv),
-    "addcmul": meanings.product_added(ops.mul),
+    "add.Scalar": arithmetic.scaled(ops.add),
+    "add.Tensor": arithmetic.scaled(ops.add),
+    "addcdiv": arithmetic.product_added(ops.truediv),
+    "addcmul": arithmetic.product_added(ops.mul),
     "addmm": meanings.product(ops.addmm),
     "all": meanings.extreme(ops.all),
     "all.dim": meanings.extreme(ops.all),
@@ -138,10 +138,10 @@ TABLE: Mapping[str, Meaning] = {
     "copy": meanings.overwritten,
     "cumprod": meanings.accumulated(ops.cumprod),
     "cumsum": meanings.accumulated(ops.cumsum),
-    "div.Scalar": meanings.divided,
-    "div.Scalar_mode": meanings.divided,
-    "div.Tensor": meanings.divided,
-    "div.Tensor_mode": meanings.divided,
+    "div.Scalar": arithmetic.divided,
+    "div.Scalar_mode": arithmetic.divided,
+    "div.Tensor": arithmetic.divided,
+    "div.Tensor_mode": arithmetic.divided,
     "dot": meanings.vectors(ops.dot),
     "embedding": lambda at, table, index, *args: ops.embedding(index, table),
     "gather": meanings.gathered,
@@ -165,15 +165,15 @@ TABLE: Mapping[str, Meaning] = {
     "prod.dim_int": meanings.accumulation(ops.prod),
     "repeat": meanings.repeated,
     "roll": meanings.rolled,
-    "rsub.Scalar": meanings.reverse_sub,
-    "rsub.Tensor": meanings.reverse_sub,
+    "rsub.Scalar": arithmetic.reverse_sub,
+    "rsub.Tensor": arithmetic.reverse_sub,
     "scatter.src": meanings.scattered(lambda x, source: source),
     "scatter.value": meanings.scattered(lambda x, source: source),
     "scatter_add": meanings.scattered(ops.add),
     "select_scatter": meanings.selected_set,
     "slice_scatter": meanings.slice_set,
-    "sub.Scalar": meanings.scaled(ops.sub),
-    "sub.Tensor": meanings.scaled(ops.sub),
+    "sub.Scalar": arithmetic.scaled(ops.sub),
+    "sub.Tensor": arithmetic.scaled(ops.sub),
     "sum": meanings.accumulation(ops.sum),
     "sum.dim_IntList": meanings.accumulation(ops.sum),
     "var.correction": meanings.var,

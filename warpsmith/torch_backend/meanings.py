@@ -46,25 +46,6 @@ def plain(function: Callable[..., Any]) -> Meaning:
     return lambda at, *args: function(*args)
 
 
-def scaled(function: Callable[..., Any]) -> Meaning:
-    def meaning(at: At, a: Any, b: Any, *, alpha: Any = 1) -> Any:
-        return function(a, b if alpha == 1 else ops.mul(b, alpha))
-
-    return meaning
-
-
-def reverse_sub(at: At, a: Any, b: Any, alpha: Any = 1) -> Any:
-    return ops.sub(b, a if alpha == 1 else ops.mul(a, alpha))
-
-
-def divided(at: At, a: Any, b: Any, *, rounding_mode: str | None = None) -> Any:
-    if rounding_mode is None:
-        return ops.truediv(a, b)
-    if rounding_mode == "floor":
-        return ops.floor_divide(a, b)
-    return ops.trunc(ops.div(a, b))
-
-
 def power(at: At, base: Any, exponent: Any) -> Any:
     if exponent == 2:
         return ops.mul(base, base)
@@ -80,14 +61,6 @@ _POWERS: Mapping[float, Callable[[Any], Any]] = {
     1: ops.set,
     3: lambda x: ops.mul(ops.mul(x, x), x),
 }
-
-
-def product_added(join: Callable[..., Any]) -> Meaning:
-    def meaning(at: At, x: Any, a: Any, b: Any, *, value: Any = 1) -> Any:
-        found = join(a, b)
-        return ops.add(x, found if value == 1 else ops.mul(found, value))
-
-    return meaning
 
 
 def attended(at: At, query: Any, key: Any, value: Any, mask: Any, scale: Any) -> Any:
