@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.schedulers.test_inner_persistent import (
 from tests.support.launching import check_automatic, random_inputs, values_of
 from tests.support.lowering import lowered
 from tests.support.program import Program
+from warpsmith import fuse, knobs, ops
 from warpsmith.engine.compiled import compile_fusion
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel
@@ -239,3 +241,17 @@ def test_columns_that_two_kernels_do_faster() -> None:
     sizes = {"T0_size0": 512, "T0_size1": 50176}
     words = candidate.unsupported_sizes(Problem(values=sizes, alignment={}, target=H200))
     assert words == "columns of 50176 elements fill 16 blocks, and two kernels are faster"
+
+
+def test_columns_that_no_input_has_are_kept_by_no_grid() -> None:
+    """What is read at computed places was priced as so many turns of no bytes."""
+    x = np.random.default_rng(1).standard_normal((3, 257, 16)).astype(np.float16)
+
+    def centered(x: Any) -> Any:
+        y = ops.roll(x, [1], [2]) * 2
+        return y - ops.mean(y, [1], True)
+
+    with knobs.scope(device="sim"):
+        found = fuse(centered)(x)
+    wide = np.roll(x.astype(np.float64), 1, 2) * 2
+    np.testing.assert_allclose(found, wide - wide.mean(1, keepdims=True), rtol=2e-3, atol=2e-3)

@@ -131,7 +131,11 @@ def best(work: Work, vector: int, target: Target) -> Found | None:
 
 
 def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]:
-    """Those whose blocks run at once, with all the shared memory that there is."""
+    """Those whose blocks run at once, with all the shared memory that there is; none of columns
+    that no input has, as those that are read at computed places.
+    """
+    if not work.loaded:
+        return
     limits = target.family.limits
     vectors = -(-work.run // vector)
     for block_x in _widths(vectors, vector * work.widest):
