@@ -179,3 +179,15 @@ def test_nothing_is_computed_of_eight_bit_floats() -> None:
     x = torch.randn(4, 4).to(torch.float8_e4m3fn)
     made = compiled(lambda x: [x == x.t().contiguous()], x)
     assert list(made.regions.reasons.values()) == ["type float8_e4m3fn"]
+
+
+def test_places_are_filled_whatever_the_order_in_memory() -> None:
+    """Torch's parts copied what is turned into an empty tensor, in some versions in place."""
+
+    def filled(x: Tensor, places: Tensor) -> list[Tensor]:
+        return [x.t().index_fill(-1, places, 2), x.index_fill(0, places - 1, x.sum())]
+
+    x, places = torch.randn(4, 6), torch.tensor([0, 3])
+    made = compiled(filled, x, places)
+    assert not any("copy" in str(node.target) for node in made.regions.kinds)
+    torch.testing.assert_close(list(made.run([x, places])), filled(x, places))

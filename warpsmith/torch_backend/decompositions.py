@@ -57,6 +57,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     found[aten.nll_loss_backward.default] = _nll_loss_backward
     found[aten.native_group_norm.default] = _group_norm
     found[aten.native_group_norm_backward.default] = _group_norm_backward
+    found |= dict.fromkeys((aten.index_fill.int_Scalar, aten.index_fill.int_Tensor), _index_fill)
     found |= {each: partial(_each, each) for each in _of_lists()}
     kept = {
         operator: function
@@ -111,6 +112,16 @@ def _of_lists() -> Iterator[torch._ops.OpOverload]:
 def _each(operation: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     """What torch does where no kernel of its own has all tensors of a list: one after the other."""
     return operation._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+
+def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """Torch's parts copy all of it once more, some versions in place, where it is not row-major."""
+    if x.ndim == 0:
+        return NotImplemented
+    if not isinstance(value, Tensor):
+        value = torch.scalar_tensor(value, dtype=x.dtype, device=x.device)
+    places = [None] * (dim % x.ndim) + [index]
+    return aten.index_put(x, places, value.to(x.dtype))
 
 
 def _nll_loss_backward(
