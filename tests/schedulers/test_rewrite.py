@@ -312,3 +312,25 @@ def test_a_sum_of_which_one_element_counts_is_that_element(name: str) -> None:
     assert chosen != any(isinstance(op, Reduction) for op in better.operations)
     (found,) = evaluate(better, given)
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("between", "dtype"),
+    [("float32", "float32"), ("uint8", "int64"), ("bfloat16", "float32")],
+)
+def test_numbers_that_are_no_places_are_summed(between: str, dtype: str) -> None:
+    """1.5 lies between two, 300 is 44 in bytes, and 301 in bfloat16."""
+    kinds = {each.value: each for each in DataType} | {"float32": DataType.Float}
+
+    def chosen(places: Any, values: Any) -> Any:
+        numbers = ops.cast(ops.iota(600, fusion=Fusion.of(values)), kinds[between])
+        equal = ops.eq(ops.cast(numbers, kinds[dtype]), ops.reshape(places, (-1, 1)))
+        return ops.sum(ops.where(equal, values, 0.0), [1])
+
+    places = np.array([1.5, 44, 300, 301, 600]).astype(dtype)
+    given = [places, np.arange(5, dtype=np.float32).reshape(5, 1) + 1]
+    fusion = warpsmith.fuse(chosen).lower(*given).fusion
+    (wanted,), better = evaluate(fusion, given), fusion.draft()
+    rewrite(better)
+    (found,) = evaluate(better, given)
+    np.testing.assert_array_equal(found, wanted)

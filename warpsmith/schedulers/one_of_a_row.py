@@ -5,7 +5,10 @@ Such is the sum of a loss's gradient along the classes, which is one number for 
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from warpsmith.ir.domains import IterDomain
+from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Full, Iota, Move, Pointwise, Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const
@@ -13,6 +16,9 @@ from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
 from warpsmith.ops.shape import squeeze
 from warpsmith.ops.values import as_tensor
+
+_WHOLE = (DataType.Index, DataType.Int, DataType.Int32)
+"""Types of places."""
 
 
 def choose_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
@@ -65,10 +71,12 @@ def _made_by(value: Value, op: str) -> Pointwise | None:
 
 
 def _counts(value: Value, dim: int) -> bool:
-    """Whether a value is the number of the element along a dimension."""
-    tensor = _unmoved(value)
+    """Whether a value is the number of the element along a dimension, in a type that has all of
+    these, and nothing between two of them: else several elements, or none, may be the place.
+    """
+    tensor = _unmoved(value, _WHOLE)
     made = None if tensor is None else tensor.definition
-    if not (isinstance(made, Iota) and isinstance(value, TensorView)):
+    if not (isinstance(made, Iota) and isinstance(value, TensorView)) or value.dtype not in _WHOLE:
         return False
     walked = [k for k, axis in enumerate(value.shape_axes) if not axis.is_broadcast]
     return walked == [dim] and is_number(made.start, 0) and is_number(made.step, 1)
@@ -80,14 +88,16 @@ def _is_zero(value: Value) -> bool:
     return is_number(made.value if isinstance(made, Full) else value, 0)
 
 
-def _unmoved(value: Value) -> TensorView | None:
-    """What a tensor is made of by broadcasts, casts and copies; None for a scalar."""
+def _unmoved(value: Value, types: Container[DataType] = tuple(DataType)) -> TensorView | None:
+    """What a tensor is made of by broadcasts, copies and casts of such types; None for a scalar."""
     while isinstance(value, TensorView):
         made = value.definition
         if isinstance(made, Move) and made.kind in ("broadcast", "broadcast_in_dim", "expand"):
             value = made.source
         elif isinstance(made, Pointwise) and made.op in ("cast", "set"):
             (value,) = made.inputs
+            if isinstance(value, TensorView) and value.dtype not in types:
+                return None
         else:
             return value
     return None
