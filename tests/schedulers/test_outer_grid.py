@@ -13,12 +13,16 @@ from tests.schedulers.test_inner_grid import batch_norm
 from tests.schedulers.test_inner_persistent import inputs_of, layer_norm_backward, softmax_backward
 from tests.schedulers.test_outer_persistent import of_columns
 from tests.support import simulating
+from tests.support.binaries import uncompiled
 from tests.support.grids import params_that_fit
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
+from warpsmith import ops
 from warpsmith.codegen.cuda import cuda_text
+from warpsmith.engine.executable import Executable
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
+from warpsmith.ir.tensor import TensorView
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector, Let, PrefetchVector
@@ -48,6 +52,7 @@ SMALL = OuterGridParams(
     vector=4, unroll=2, block_x=2, block_y=16, blocks_per_sm=1, kept=2, even=False
 )
 
+Read = Callable[[TensorView], TensorView]
 
 ASKED = "prefetch.global.L2 [%0];"
 
@@ -159,6 +164,30 @@ def test_single_elements_are_loaded_again() -> None:
     """Turns are kept in vectors alone."""
     kernel = check(gradient(), ((67, 7), (67, 7)), 2)
     assert not any(buffer.name.endswith("_kept") for buffer in kernel.shared)
+
+
+@pytest.mark.parametrize("read", [lambda x: ops.pad(x, [0, 0, 50, 47]), lambda x: ops.cat([x, x])])
+def test_reads_leave_what_is_there_where_they_read_nothing(read: Read) -> None:
+    """Zeros beside what is padded, and the other part of a join: no first elements of the input."""
+    p = Program()
+    x, y = (p.input(FLOAT, (None, None)) for _ in range(2))
+    product = p.op("mul", read(x), y)
+    total = p.broadcast(p.reduce("sum", product, [0]), [True, False])
+    p.output(p.op("sub", product, total))
+    kernel = check(p, ((97, 8), (194, 8)), 2)
+    assert any(buffer.name.endswith("_kept") for buffer in kernel.shared)
+
+
+@pytest.mark.parametrize("dims", [[0], [1]])
+def test_what_reads_alone_make_is_not_kept(dims: list[int]) -> None:
+    p = Program()
+    padded = ops.pad(p.input(FLOAT, (None, None)), [0, 0, 2, 1])
+    total = p.broadcast(p.reduce("sum", padded, dims), [dim in dims for dim in range(2)])
+    p.output(p.op("sub", padded, total))
+    with uncompiled():
+        call = Executable(p.fusion).plan_for((np.empty((8192, 1024), np.float32),))
+    taken = {each.candidate.scheduler for each in call.segments if each.candidate}
+    assert not {"inner_grid", "outer_grid"} & taken
 
 
 @pytest.mark.few(4)

@@ -194,6 +194,8 @@ class WithTheGrid(Kept[M]):
         return recompute_after(draft, add_caches(draft))
 
     def unfit(self, problem: Problem) -> str:
+        if not self.rows.loaded:
+            return "all that is reduced is read at computed places, and nothing is kept of that"
         return self.rows.unfit(problem)
 
     def parameters(self, problem: Problem) -> TurnsParams:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from warpsmith.ir import integers
@@ -33,7 +34,7 @@ from warpsmith.kernel.traversal import (
     rewritten,
     walk,
 )
-from warpsmith.lower.passes.load_anyway import anyway, is_load
+from warpsmith.lower.passes.load_anyway import anyway, is_load, written_otherwise
 from warpsmith.lower.passes.split_full_passes import without
 from warpsmith.values import dataclass
 
@@ -70,12 +71,16 @@ def keep_turns(kernel: Kernel) -> Kernel:
         return kernel
     before, after, pairs = found
     turns = _Turns(kernel, before, after, pairs, kernel.kept_turns)
+
+    def loaded(turn: For, statements: Iterable[Statement]) -> tuple[Statement, ...]:
+        return rewritten(tuple(statements), partial(anyway, kept=written_otherwise(turn.body)))
+
     body: list[Statement] = []
     for statement in kernel.body:
         if statement is before:
-            body += rewritten(tuple(turns.first()), anyway)
+            body += loaded(before, turns.first())
         elif statement is after:
-            body += rewritten(tuple(turns.again()), anyway)
+            body += loaded(after, turns.again())
         else:
             body.append(statement)
     shared = (*kernel.shared, *turns.kept.values())

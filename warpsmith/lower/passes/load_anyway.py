@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from warpsmith.ir import integers
@@ -10,8 +11,8 @@ from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.kernel.nodes import CopyVector, If, Statement
-from warpsmith.kernel.traversal import rewritten
+from warpsmith.kernel.nodes import Buffer, CopyVector, If, Statement, Store
+from warpsmith.kernel.traversal import rewritten, walk
 from warpsmith.lower.passes.peel_ends import is_begin, is_end
 
 
@@ -28,15 +29,29 @@ def load_anyway(kernel: Kernel) -> Kernel:
 
         r = x[8*(v % m) < n + h ? v / m * c + 8*(v % m) - h : 0 ..]
     """
-    body = rewritten(kernel.body, _of_pieces)
+    filled = {each.buffer for each in walk(kernel.body) if isinstance(each, Store)}
+
+    def change(statement: Statement) -> Iterable[Statement]:
+        if not isinstance(statement, If):
+            return (statement,)
+        asked = integers.conjuncts(statement.condition)
+        of_pieces = any(is_end(c) and of_piece(c) for c in asked)
+        return anyway(statement, filled) if of_pieces else (statement,)
+
+    body = rewritten(kernel.body, change)
     return kernel if body == kernel.body else replace(kernel, body=body)
 
 
-def _of_pieces(statement: Statement) -> Iterable[Statement]:
-    if not isinstance(statement, If):
-        return (statement,)
-    asked = integers.conjuncts(statement.condition)
-    return anyway(statement) if any(is_end(c) and of_piece(c) for c in asked) else (statement,)
+def written_otherwise(body: tuple[Statement, ...]) -> frozenset[Buffer]:
+    """Buffers that more than one statement writes: where a load's condition does not hold, what
+    another one wrote stays.
+    """
+    written = Counter(
+        each.buffer if isinstance(each, Store) else each.target
+        for each in walk(body)
+        if isinstance(each, Store | CopyVector)
+    )
+    return frozenset(buffer for buffer, count in written.items() if count > 1)
 
 
 def of_piece(condition: Expr) -> bool:
@@ -50,14 +65,19 @@ def of_piece(condition: Expr) -> bool:
     return any(isinstance(node, Apply) and node.op == "mod" for node in place.walk())
 
 
-def anyway(statement: Statement) -> Iterable[Statement]:
+def anyway(statement: Statement, kept: Collection[Buffer]) -> Iterable[Statement]:
     """A vector that is loaded under a condition without it, from the input's begin where it does
     not hold.
+
+    Args:
+        kept: buffers that have what is needed where it does not hold, as reads with a fill do.
     """
     if not (isinstance(statement, If) and len(statement.body) == 1):
         return (statement,)
     (copy,) = statement.body
     if not (isinstance(copy, CopyVector) and is_load(copy) and copy.anywhere == integers.ZERO):
+        return (statement,)
+    if copy.target in kept:
         return (statement,)
     place = (statement.condition, copy.source_index, integers.ZERO)
     return (replace(copy, source_index=Apply("where", place, DataType.Index)),)
