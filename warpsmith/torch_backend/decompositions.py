@@ -57,6 +57,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     found[aten.nll_loss_backward.default] = _nll_loss_backward
     found[aten.native_group_norm.default] = _group_norm
     found[aten.native_group_norm_backward.default] = _group_norm_backward
+    found |= {aten.eye.default: _eye, aten.eye.m: _eye}
     found |= dict.fromkeys((aten.index_fill.int_Scalar, aten.index_fill.int_Tensor), _index_fill)
     found |= {each: partial(_each, each) for each in _of_lists()}
     kept = {
@@ -122,6 +123,20 @@ def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         value = torch.scalar_tensor(value, dtype=x.dtype, device=x.device)
     places = [None] * (dim % x.ndim) + [index]
     return aten.index_put(x, places, value.to(x.dtype))
+
+
+def _eye(
+    rows: int,
+    columns: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    **told: Any,
+) -> Tensor:
+    """Ones on the diagonal. Torch counts in 16 bits without a sign, in which it cannot count."""
+    row = torch.arange(rows, device=device).unsqueeze(-1)
+    column = torch.arange(rows if columns is None else columns, device=device)
+    return (row == column).to(dtype or torch.get_default_dtype())
 
 
 def _nll_loss_backward(
