@@ -63,6 +63,34 @@ def test_blocks_share_few_results_of_long_sums(
     assert params.shared is (most > 1)  # type: ignore[union-attr]
 
 
+def test_what_operands_are_computed_of_has_registers() -> None:
+    """Three tensors of floats for each, two tiles ahead, leave none for a second block; and a wide
+    product computes its first operand again for each tile.
+    """
+    p = Program()
+    a, b = p.input(FLOAT, MATRIX), p.input(FLOAT, MATRIX)
+    beside = [p.input(FLOAT, MATRIX) for _ in range(4)]
+    first = p.op("div", p.op("sub", a, beside[0]), beside[1])
+    second = p.op("div", p.op("sub", b, beside[2]), beside[3])
+    p.output(contraction(p, first, second, ((0, 2), (2, 1))))
+    plain = Program()
+    plain.output(matrices(plain))
+
+    def sized(n: int) -> Problem:
+        rows, columns = (520, 1955), (1955, n)
+        shapes = (rows, columns, rows, rows, columns, columns)
+        values = {f"T{i}_size{d}": s for i, shape in enumerate(shapes) for d, s in enumerate(shape)}
+        return Problem(values=values, alignment={}, target=H200)
+
+    params, _ = select(p.fusion, H200).choose(sized(520))
+    assert (params.tile.sums, params.tile.blocks_per_sm) == ((8, 8), 1)  # type: ignore[union-attr]
+    shares = [
+        select(p.fusion, H200).us(sized(n)) / select(plain.fusion, H200).us(sized(n))
+        for n in (64, 4096)
+    ]
+    assert 1 < shares[0] < shares[1], shares
+
+
 def refused(grow: Callable[[Program, Any, Any], None]) -> str:
     p = Program()
     a, b = p.input(FLOAT, MATRIX), p.input(FLOAT, MATRIX)

@@ -97,12 +97,10 @@ def operand_orders(graph: Graph, atoms: tuple[Atom, ...]) -> dict[int, tuple[int
 
 def _fastest_of(product: Matmul, place: int, atom: Atom | None) -> tuple[int, ...]:
     """Dimensions of operand 0 or 1 along one of which its memory is to be contiguous: first the
-    summed one, which threads prefer, then the other that tensor cores take, if they do.
+    summed one, then the other that tensor cores take, if they do, and that threads read in vectors.
     """
     axes = product.axes[place]
-    summed = len(product.output.root) - 1
-    allowed = (summed,) if atom is None else majors(product, place, atom)
-    return tuple(axes.index(axis) for axis in allowed)
+    return tuple(axes.index(axis) for axis in majors(product, place, atom))
 
 
 def packing(graph: Graph, problem: Problem) -> Packing:

@@ -10,6 +10,7 @@ from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Read, at, start_and_step, stretch_of
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.layouts.matrices import WORD
 from warpsmith.schedulers.matmul import prologues
 from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
 from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
@@ -133,12 +134,13 @@ def _no_stretch(product: Matmul, which: int) -> str:
     return ""
 
 
-def majors(product: Matmul, which: int, atom: Atom) -> tuple[int, ...]:
+def majors(product: Matmul, which: int, atom: Atom | None) -> tuple[int, ...]:
     """The product's root axes along one of which an operand's memory is to be contiguous: k, and
-    where the atom takes it, the last of a tile's rows or columns.
+    where the atom takes it, as threads do of words, the last of a tile's rows or columns.
     """
     last = len(product.output.root) - 1
-    if not atom.any_major or (which == 0 and product.ends is not None):
+    any_major = product.a.dtype.size >= WORD if atom is None else atom.any_major
+    if not any_major or (which == 0 and product.ends is not None):
         return (last,)
     return (last, *((last - 1,) if which else last_row(product)))
 

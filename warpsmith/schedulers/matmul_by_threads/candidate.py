@@ -51,4 +51,4 @@ class ProductByThreads(Candidate):
         return heuristic.ranked(self.fusion, self.domains, self.caches, problem)
 
     def _multiplying(self, problem: Problem) -> float:
-        return product_us(product_of(self.fusion), problem)
+        return self._ranked(problem)[0][1] or product_us(product_of(self.fusion), problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -39,8 +40,9 @@ from warpsmith.schedulers.matmul_by_threads.tiles import (
 )
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.traffic import Traffic, instructions
 from warpsmith.targets.atoms import Unit
-from warpsmith.targets.family import WARP
+from warpsmith.targets.family import WARP, Limits
 from warpsmith.values import dataclass
 
 
@@ -107,6 +109,9 @@ def shape_of(product: Matmul, *, swapped: bool) -> Shape:
     )
 
 
+OTHER_REGISTERS = 48
+"""Of a thread, beside its sums and what it loads: what it multiplies, and addresses."""
+
 COPIED_BYTES = (4, 8)
 """Sizes of elements that `cp.async` can copy one at a time."""
 
@@ -130,8 +135,27 @@ def ranked(
         for tile in _tiles(product, shape, problem)
     ]
     kept = [params for params in found if params.tile != DEEP or _fits_deep(params.reads)]
-    times = [(params, _shared_us(params, shape, problem)[1]) for params in kept]
+    times = [
+        (params, us + _computing_us(fusion, params, shape, problem) if us else us)
+        for params in kept
+        for us in (_shared_us(params, shape, problem)[1],)
+    ]
     return sorted(times, key=lambda each: each[1])
+
+
+def _computing_us(
+    fusion: Program, params: MatmulByThreadsParams, shape: Shape, problem: Problem
+) -> float:
+    """Microseconds in which the operands are computed, which each tile does again."""
+    product, tile = product_of(fusion), params.tile
+    operands = (product.b, product.a) if params.swapped else (product.a, product.b)
+    across = (_size(shape.columns, problem) / tile.columns, _size(shape.rows, problem) / tile.rows)
+    issued = sum(
+        instructions(operation) * problem.elements(operand) * math.ceil(tiles)
+        for operand, tiles in zip(operands, across, strict=True)
+        for operation in fusion.depends_on([operand])
+    )
+    return Traffic(0, 0.0, issued).busy(problem.target)["instructions"]
 
 
 def _fits_deep(reads: Sequence[Reads]) -> bool:
@@ -156,6 +180,7 @@ def _with_tile(
     reads: list[Reads] = []
     names: list[str] = []
     leading: set[TensorView] = set()
+    held = 0
     for operand, edge, axes in zip(
         operands, (tile.rows, tile.columns), (shape.rows, shape.columns), strict=True
     ):
@@ -180,6 +205,8 @@ def _with_tile(
         if carrier.is_tma or (carrier is LoadStoreOpType.cp_async and inward):
             vector = 1  # of the latter, a column of the tile is a line in shared memory
         reads.append(Reads(inward=inward, vector=vector, carrier=carrier))
+        if carrier is LoadStoreOpType.set:
+            held += tile.stages * share * sum(load.memory.dtype.size for load in loads) // WORD
         names += run.vectorized(problem, vector)
     apart = reads[1].lines or not shape.columns or shape.columns[-1] is shape.grouped
     if not apart:
@@ -189,9 +216,21 @@ def _with_tile(
         if problem.size(run.extent) % vector == 0:
             names += run.vectorized(problem, vector)
     params = MatmulByThreadsParams(
-        tile=tile, reads=(reads[0], reads[1]), vectorized=tuple(names), swapped=swapped
+        tile=_with_room(tile, held, problem.target.family.limits),
+        reads=(reads[0], reads[1]),
+        vectorized=tuple(names),
+        swapped=swapped,
     )
     return replace(params, shared=_shared_us(params, shape, problem)[0] > 1)
+
+
+def _with_room(tile: Tile, held: int, limits: Limits) -> Tile:
+    """A tile, of as many blocks a multiprocessor as have registers for what threads load."""
+    needed = prod(tile.sums) + held + OTHER_REGISTERS
+    room = limits.sm_registers // (limits.allotted(needed) * prod(tile.threads))
+    if isinstance(tile, WarpTile) or not held or room >= tile.blocks_per_sm:
+        return tile
+    return replace(tile, blocks_per_sm=max(room, 1))
 
 
 def sharing(fusion: Program, params: MatmulByThreadsParams, problem: Problem) -> int:

@@ -101,7 +101,7 @@ def shared_us(
     turns = -(-k // tile.depth)
     tiles = batches * -(-m // tile.rows) * -(-n // tile.columns)
     most = max(min(BLOCKS_PER_SM * target.sm_count // max(tiles, 1), turns // FEWEST_TURNS), 1)
-    if tile not in OF_WORDS:
+    if tile.pairs == 1:  # none of `OF_WORDS`
         return most, 0.0
     counts = range(1, most + 1)
     us, count = min((tile_us(tile, tiles, turns, count, target, reads), count) for count in counts)
