@@ -39,3 +39,19 @@ def test_constants_are_copied_once(training: bool) -> None:
     named = " ".join(str(region) for graph in graphs for region in graph.regions)
     assert named.count("lift_fresh_copy") == 1, named
     assert "_to_copy" not in named
+
+
+def test_views_that_leave_are_of_copies() -> None:
+    """What callers wrote into them, later calls read."""
+
+    def function(x: Tensor) -> tuple[Tensor, ...]:
+        row = torch.tensor([1.0, 2.0, 3.0])
+        return x * row, row[1:], row.unbind()[0]
+
+    fast = torch.compile(function, backend=backend, fullgraph=True)
+    x = torch.randn(4, 3)
+    for _ in range(2):
+        found = fast(x)
+        torch.testing.assert_close(found, function(x))
+        for given_back in found[1:]:
+            given_back.zero_()

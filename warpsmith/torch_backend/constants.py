@@ -20,7 +20,7 @@ def fold_constants(module: GraphModule) -> None:
     """Copy constants of a graph once, and not in each call.
 
     The graph is AOTAutograd's, which writes into none of them, and changed in place. What leaves
-    it is copied in each call still, since the caller may write into that.
+    it, views of it too, is copied in each call still, since the caller may write into that.
     """
     graph = module.graph
     found: dict[Node, Any] = {}
@@ -32,8 +32,7 @@ def fold_constants(module: GraphModule) -> None:
             continue
         (source,) = node.all_input_nodes
         value = found.get(source)
-        leaves = any(user.op == "output" for user in node.users)
-        if leaves or not isinstance(value, torch.Tensor):
+        if _leaves(node) or not isinstance(value, torch.Tensor):
             continue
         with unset_fake_temporarily():
             made = node.target(value, *node.args[1:], **node.kwargs)
@@ -47,3 +46,16 @@ def fold_constants(module: GraphModule) -> None:
         found[constant] = made
         if not source.users:
             graph.erase_node(source)
+
+
+def _leaves(node: Node) -> bool:
+    """Whether a node is a result of its graph, or shares its memory with one."""
+    return any(
+        user.op == "output" or (_may_share(user.target) and _leaves(user)) for user in node.users
+    )
+
+
+def _may_share(target: Any) -> bool:
+    """Whether what an operation gives may be a view, or parts of one."""
+    operation = isinstance(target, torch._ops.OpOverload)
+    return not operation or target.is_view or target is aten._unsafe_view.default
