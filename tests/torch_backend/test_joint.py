@@ -218,3 +218,14 @@ def test_where_no_order_may_differ_other_pixels_are_sorted() -> None:
     finally:
         torch.use_deterministic_algorithms(False)
     assert "index_add" not in ran
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1)])
+def test_values_that_are_repeated_along_places_are_added_by_torch(shape: tuple[int, ...]) -> None:
+    def counted(x: Tensor) -> Tensor:
+        places = torch.arange(3)[:, None], torch.arange(2)
+        return torch.zeros(5, 4).index_put(places, x.exp(), accumulate=True) * x.sum()
+
+    x = torch.randn(shape)
+    found, _ = gradients(torch.compile(counted, backend=backend), x)
+    torch.testing.assert_close(found, gradients(counted, x)[0])

@@ -49,9 +49,11 @@ def add_up_pixels(graph: Graph) -> None:
             continue
         with unset_fake_temporarily():
             numbers = [*map(_number, axes)]
-            if any(each is None or each.min() < 0 for each in numbers):
+            known = [each for each in numbers if each is not None and each.min() >= 0]
+            met = torch.broadcast_shapes(*(each.shape for each in known))
+            if len(known) < len(axes) or shape != [*sizes[:lead], *met]:  # or repeats values
                 continue
-            each = _repeats(numbers, sizes[lead:], shape[lead:])
+            each = _repeats(known, sizes[lead:], shape[lead:])
         with graph.inserting_before(node):
             if each is not None:
                 found = _sums(graph, values, sizes[:lead], sizes[lead:], each)
