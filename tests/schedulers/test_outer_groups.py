@@ -1,7 +1,9 @@
 """Images whose channels are summed, then groups of them: vectors go across the ends of groups."""
 
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from bench.group_norm import group_norm, group_norm_bwd
@@ -12,7 +14,7 @@ from bench.row_shapes import plan
 from tests.schedulers.test_parts import Make, check_right, schedulers
 from tests.support.launching import check_scheduled, random_inputs, values_of
 from tests.support.program import Program
-from warpsmith import FusionDefinition
+from warpsmith import FusionDefinition, fuse, knobs, ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Reduction
 from warpsmith.ir.tensor import TensorView
@@ -245,3 +247,16 @@ def test_vectors_divide_channels_that_groups_do_not_say(monkeypatch: pytest.Monk
     problem = group_norm(Images(2, 24, 4, True), "bfloat16")
     assert schedulers(problem) == ["outer_groups"]
     check_right(problem)
+
+
+@pytest.mark.filterwarnings("error")
+def test_groups_of_any_number_are_not_taken() -> None:
+    """Shared memory has results of each: a schedule was begun that could not be laid."""
+
+    def centered(x: Any) -> Any:
+        return x - ops.mean(x, [1, 3], True)
+
+    x = np.random.default_rng(0).standard_normal((8, 3, 9, 7)).astype(np.float32)
+    with knobs.scope(device="sim"):
+        found = fuse(centered)(x)
+    np.testing.assert_allclose(found, x - x.mean((1, 3), keepdims=True), rtol=1e-5, atol=1e-6)

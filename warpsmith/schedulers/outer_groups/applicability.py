@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from warpsmith.ir import integers
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.program import Program
 from warpsmith.schedulers.parts.levels import Levels, in_memory, levels_of
@@ -20,8 +21,11 @@ def refusal(fusion: Program) -> str:
     assert levels is not None, reason
     wanted = levels.kept | levels.parts | levels.inside
     orders = [in_memory(domains, axes, wanted) for axes in inputs]
-    if not any(_are_images(order, levels) for order in orders if set(order) == wanted):
+    images = [o for o in orders if set(o) == wanted and _are_images(o, levels)]
+    if not images:
         return "no input has groups of columns side by side"
+    if any(integers.constant(domains.extent(order[-2])) is None for order in images):
+        return "how many groups there are is no number, and threads have results of each"
     weights = (order for order in orders if levels.inside.isdisjoint(order))
     if len(levels.kept) == 1 and not any(levels.parts <= set(order) for order in weights):
         return "no weights tell the columns of a group apart, and there is one image"
