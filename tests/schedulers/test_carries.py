@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from warpsmith import CarryRule, DataType, FusionDefinition, ParallelType, fuse, ops
+from warpsmith import CarryRule, DataType, FusionDefinition, ParallelType, fuse, knobs, ops
 
 Made = tuple[Callable[[Any], Any], Callable[[torch.Tensor], torch.Tensor], torch.Tensor]
 
@@ -154,3 +154,11 @@ def test_what_several_values_of_a_join_use_is_computed_once() -> None:
     rule = compiled.asm["cuda"].split("// attention\n")[1].split("ws_shuffle_xor")[0]
     assert rule.count("ws_exp_near(") == 2
     assert compiled.verify(schedules=2).verdict == "clean"
+
+
+def test_states_of_long_values_and_places_have_no_gaps() -> None:
+    """Blocks stored what nobody wrote: the half of a word behind a place of 32 bits."""
+    x = np.random.default_rng(3).standard_normal((1001, 20))
+    with knobs.scope(device="sim"):
+        found = fuse(lambda x: ops.argmax(ops.reshape(x, (1001, 20)), 0))(x)
+    np.testing.assert_array_equal(found, x.argmax(0))

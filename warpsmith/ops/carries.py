@@ -236,6 +236,7 @@ def _place(rule: CarryRule, arg: TensorView, dim: int | None, keepdim: bool) -> 
     extent = tensor.shape_axes[position].extent
     places = integers.constant(extent)
     short = places is not None and places < 2**31
+    short = short and tensor.dtype.compute.size <= 4  # states have no gaps, which nobody writes
     numbers = iota(
         extent, dtype=DataType.Int32 if short else DataType.Int, fusion=Fusion.of(tensor)
     )
