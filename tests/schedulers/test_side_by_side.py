@@ -1,5 +1,6 @@
 """Pointwise programs that share inputs alone are one kernel, each in blocks of its own."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -73,3 +74,20 @@ def test_a_kernel_has_no_more_tensors_than_parameters(monkeypatch: pytest.Monkey
     assert not SideBySide.declines(lowered.fusion)
     monkeypatch.setattr(candidate, "MOST_TENSORS", 11)
     assert "more than 11 tensors" in SideBySide.declines(lowered.fusion)
+
+
+def test_joins_beside_each_other_read_vectors() -> None:
+    def joined(a: Any, b: Any, c: Any, d: Any) -> Any:
+        return ops.cat([a, b], -1), ops.exp(ops.cat([c, d], 0))
+
+    given = [drawn(7 + (k == 3), 64) for k in range(4)]
+    fused = warpsmith.fuse(joined)
+    compiled = fused.lower(*given).compile()
+    assert [kernel.name.rpartition("_")[0] for kernel in compiled.kernels] == ["side_by_side"]
+    text = compiled.asm["cuda"]
+    assert all(re.search(rf"ws_load(_where)?<.*T{k} \+", text) for k in range(4))
+    found = fused(*given)
+    with knobs.scope(device="reference"):
+        wanted = fused(*given)
+    for own, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(own, other, rtol=1e-5)

@@ -7,6 +7,7 @@ launch each, and all of them side by side no longer than one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from warpsmith.ir.apart import apart
 from warpsmith.ir.fusion import Fusion
@@ -17,6 +18,7 @@ from warpsmith.schedulers.candidate import Candidate
 from warpsmith.schedulers.pointwise import applicability, apply, heuristic
 from warpsmith.schedulers.pointwise.heuristic import PointwiseParams
 from warpsmith.schedulers.problem import Problem
+from warpsmith.schedulers.reads import read_by_vectors, read_in_vectors
 from warpsmith.schedulers.side_by_side.params import SideBySideParams, flat
 
 MOST_TENSORS = 400
@@ -49,6 +51,7 @@ class SideBySide(Candidate):
         fusion.side_by_side = True
         for program, part in zip(apart(fusion), params.parts, strict=True):
             apply.lay(fusion, program, _of(program, caches), part)
+            read_by_vectors(fusion, part.vectorized, part.vector)
 
     @classmethod
     def prepared(cls, draft: Fusion) -> tuple[Cached, ...]:
@@ -66,7 +69,10 @@ class SideBySide(Candidate):
         return tuple(made)
 
     def parameters(self, problem: Problem) -> SideBySideParams:
-        return SideBySideParams(parts=tuple(flat(params) for params, _ in self._alone(problem)))
+        alone = zip(apart(self.fusion), self._alone(problem), strict=True)
+        return SideBySideParams(
+            parts=tuple(_reading(program, flat(own), problem) for program, (own, _) in alone)
+        )
 
     def unfit(self, problem: Problem) -> str:
         rates = problem.target.rates
@@ -81,6 +87,12 @@ class SideBySide(Candidate):
         for program in apart(self.fusion):
             caches = _of(program, self.caches)
             yield heuristic.choose(program, self.domains, caches, problem), caches
+
+
+def _reading(program: Program, params: PointwiseParams, problem: Problem) -> PointwiseParams:
+    """The schedule with what the program reads at computed places in vectors."""
+    names = read_in_vectors(program, problem, params.vector, across=params.across)
+    return replace(params, vectorized=(*params.vectorized, *names))
 
 
 def _of(program: Program, caches: tuple[Cached, ...]) -> tuple[Cached, ...]:
