@@ -157,3 +157,23 @@ def test_parts_that_are_read_as_one_row(monkeypatch: pytest.MonkeyPatch) -> None
     share = 1 / (1 + np.exp(-gate))
     halves = dy * up * share * (1 + gate * (1 - share)), dy * gate * share
     np.testing.assert_allclose(found.astype(np.float64), np.hstack(halves), rtol=2**-8, atol=1e-6)
+
+
+def filtered(x: Any, taps: Any, bias: Any, scale: Any) -> Any:
+    """A convolution along rows, of which each channel has two numbers side by side."""
+    parts = [ops.pad(x, [0, 0, k, -k]) * taps[:, k] for k in range(2)]
+    return ops.cast((parts[0] + parts[1] + bias) * scale, DataType.BFloat16)
+
+
+def test_reads_that_rows_share_stand_before_their_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated, "BLOCKS_PER_SM", 0)
+    x, taps = (np.ones(s, ml_dtypes.bfloat16) for s in ((2, 64, 64), (64, 2)))
+    columns = [np.arange(64, dtype=np.float32) for _ in range(2)]
+    fused = warpsmith.fuse(filtered)
+    text = fused.lower(x, taps, *columns).compile().asm["cuda"]
+    body = text[text.index("__global__") :]
+    assert body.count("= T1[") == 2
+    assert body.rindex("= T1[") < body.index("= (float)")
+    tap = np.where(np.arange(64)[:, None] > 0, 2.0, 1.0)
+    wanted = np.broadcast_to((tap + columns[0]) * columns[1], (2, 64, 64))
+    np.testing.assert_allclose(fused(x, taps, *columns).astype(float), wanted, rtol=1e-2)

@@ -11,6 +11,7 @@ import math
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
+from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedule.transforms import reorder, split
 from warpsmith.schedulers.caching import Cached
@@ -35,6 +36,9 @@ BUSY = 0.7
 
 MOST_ROWS = 4
 """Of a thread: two inputs, and what rows share, take some hundred registers then."""
+
+MOST_READS = 8
+"""That a thread does once for all its rows: a vector of each is in registers meanwhile."""
 
 BLOCKS_PER_SM = 8
 """With fewer blocks than so many a multiprocessor threads have fewer rows. An estimate."""
@@ -127,15 +131,19 @@ def divide(
 
 
 def of_all_rows(fusion: Fusion, domains: DomainMap, run: InnerRun, first: int) -> set[TensorView]:
-    """What takes long to compute, and is the same in all rows of a thread, which are along `first`
-    and later dimensions before the run. Where a condition stands around its uses, the compiler
-    would compute it for each.
+    """What takes long to compute, or is read at computed places, and is the same in all rows of a
+    thread, which are along `first` and later dimensions before the run. Where a condition stands
+    around its uses, the compiler would compute it, and read it, for each.
     """
     others = (*run.axes[:first], *run.axes[run.start :])
-    return {
-        operation.output
+    same = [
+        operation
         for operation in fusion.operations
-        if isinstance(operation, Pointwise)
-        and operation.op in COSTLY
+        if isinstance(operation, Pointwise | Read)
         and beyond([operation.output], domains, others) is None
+    ]
+    reads = [operation.output for operation in same if isinstance(operation, Read)]
+    return {
+        *(op.output for op in same if isinstance(op, Pointwise) and op.op in COSTLY),
+        *(reads if len(reads) <= MOST_READS else ()),
     }
