@@ -1,5 +1,6 @@
 """Scans of every size, type and layout in their own kernel, and what may stand beside them."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -238,3 +239,14 @@ def test_warps_lie_along_what_most_bytes_have_fastest(dim: int) -> None:
     decayed = fuse(lambda x, factor: ops.cumsum(x * factor, dim))
     told = decayed.lower(torch.empty(2, 300, 64), factor).compile().explain()
     assert f"inner={dim == 2}" in told
+
+
+def test_a_thread_asks_for_its_elements_before_it_stores_any() -> None:
+    """Of two halves of one tensor, and of what lies beside the scan."""
+    gated = fuse(lambda x, y, z: ops.cumsum(x, 1) * y + z[:, :, 64:] * z[:, :, :64])
+    shapes = (2, 300, 64), (2, 300, 64), (2, 300, 128)
+    text = gated.lower(*(torch.empty(*shape) for shape in shapes)).compile().asm["cuda"]
+    loops = re.findall(r"for \([^\n]*\n((?:(?!for \().)*)", text[text.index("__global__") :], re.S)
+    storing = [loop for loop in loops if re.search(r"T\d+\[.*\] = T\d+;", loop) and "if" in loop]
+    assert storing
+    assert not any(re.search(r"= T[12]\[", loop) for loop in storing)
