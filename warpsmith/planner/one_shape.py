@@ -31,14 +31,17 @@ def read_as_products_do(fusion: Fusion) -> None:
 
 def _later(graph: Graph, tensor: TensorView, behind: set[TensorView]) -> Iterator[Operation]:
     """Operations that read a tensor for nothing but what is behind products."""
-    for use in graph.uses(tensor):
-        if not _is_live(graph, use):
-            continue
+    waits: dict[Operation, bool] = {}
+
+    def only_behind(use: Operation) -> bool:
         output = use.outputs[0]
-        casts = isinstance(use, Pointwise) and use.op == "cast" and not output.is_output
-        needed = [each.outputs[0] for each in graph.uses(output) if _is_live(graph, each)]
-        if output in behind or (casts and needed and behind.issuperset(needed)):
-            yield use
+        if use not in waits and output not in behind:
+            live = [each for each in graph.uses(output) if _is_live(graph, each)]
+            kinds = isinstance(use, Pointwise) and not output.is_output
+            waits[use] = kinds and bool(live) and all(map(only_behind, live))
+        return waits.get(use, True)
+
+    yield from (use for use in graph.uses(tensor) if _is_live(graph, use) and only_behind(use))
 
 
 def _is_live(graph: Graph, operation: Operation) -> bool:

@@ -90,7 +90,7 @@ def _around_products(
     ]
     taken = {p: number for number, e in enumerate(epilogues) for p in e.positions}
     regions: dict[int, list[int]] = {}
-    for position, number in postponed(graph, offers.last, taken).items():
+    for position, number in postponed(graph, offers.last, taken, crossing).items():
         regions.setdefault(number, []).append(position)
     stored = _stored(graph, crossing, epilogues, regions)
     for number in range(-1, len(epilogues)):
