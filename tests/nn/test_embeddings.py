@@ -5,7 +5,7 @@ import torch
 
 from warpsmith import knobs
 from warpsmith.nn import embeddings
-from warpsmith.nn.embeddings import ADDED, PART, RUN, add_sums, summed
+from warpsmith.nn.embeddings import ADDED, CHUNK, PART, RUN, add_sums, summed
 
 KINDS = [torch.bfloat16, torch.float32, torch.float64]
 
@@ -34,7 +34,7 @@ def check(words: torch.Tensor, rows: int, padding: int, dtype: torch.dtype) -> N
         [5, 7 * RUN, 1, 2 * RUN + 3],
         [PART, PART + 1, 3, 0, RUN + PART, RUN + PART + 1, 2, 2 * RUN - 1, PART - 1],
         [1] * 40,
-        [RUN * RUN + 9],
+        [CHUNK + 9, CHUNK + PART, CHUNK - 1, CHUNK, 3 * CHUNK + RUN + 1, CHUNK + RUN, 2],
         [0, 0, 1],
     ],
     ids=lambda counts: f"{len(counts)}-{max(counts)}",

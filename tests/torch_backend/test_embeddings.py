@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from tests.torch_backend.graphs import compiled
 from warpsmith.nn import embeddings
 from warpsmith.nn.embeddings import ADDED, SUMMED
-from warpsmith.torch_backend.embeddings import sum_embeddings
+from warpsmith.torch_backend.embeddings import join_embeddings, sum_embeddings
 
 
 @pytest.mark.parametrize(
@@ -90,3 +90,55 @@ def test_they_are_added_in_place_where_the_product_is_theirs(
     found = made.run(list(given))
     assert bool(copies) == (not alone)
     torch.testing.assert_close(list(found), expected)
+
+
+def gradient(dy: Tensor, words: Tensor, rows: int, padding: int = -1) -> Tensor:
+    return torch.ops.aten.embedding_dense_backward(dy, words, rows, padding, False)
+
+
+def several(dx: Tensor, dy: Tensor, dz: Tensor, i: Tensor, j: Tensor) -> list[Tensor]:
+    return [gradient(dx, i, 5), gradient(dy, i, 40, 3), gradient(dz.transpose(0, 1), j, 9) * 2]
+
+
+def used_between(dx: Tensor, dy: Tensor, dz: Tensor, i: Tensor, j: Tensor) -> list[Tensor]:
+    first = gradient(dx, i, 12)
+    return [first, gradient(dy + first, i, 40), gradient(dz.transpose(0, 1), j, 5)]
+
+
+def of_other_kinds(dx: Tensor, dy: Tensor, dz: Tensor, i: Tensor, j: Tensor) -> list[Tensor]:
+    others = gradient(dy.double(), i, 40), gradient(dz.transpose(0, 1)[..., :2], j, 5)
+    return [gradient(dx, i, 5), *others]
+
+
+@pytest.mark.parametrize(
+    ("program", "count"), [(several, 1), (used_between, 2), (of_other_kinds, 3)]
+)
+def test_gradients_of_several_are_one(
+    monkeypatch: pytest.MonkeyPatch, program: Any, count: int
+) -> None:
+    monkeypatch.setattr("warpsmith.torch_backend.embeddings._is_ours", lambda node: True)
+    draw = torch.Generator().manual_seed(0)
+    given = [torch.randn(*s, 4, generator=draw) for s in ((12,), (12,), (3, 2))]
+    given += [torch.randint(5, s, generator=draw) for s in ((12,), (2, 3))]
+    module = make_fx(program, tracing_mode="fake")(*given)
+    expected = module(*given)
+    join_embeddings(module.graph)
+    module.graph.lint()
+    module.recompile()
+    target = torch.ops.aten.embedding_dense_backward.default
+    assert len(module.graph.find_nodes(op="call_function", target=target)) == count
+    torch.testing.assert_close(module(*given), expected)
+
+
+def test_words_of_no_row_are_in_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(dy: Tensor, words: Tensor) -> list[Tensor]:
+        return [gradient(dy, words, 3), gradient(dy, words, 5), gradient(dy, words, 16)]
+
+    monkeypatch.setattr("warpsmith.torch_backend.embeddings._is_ours", lambda node: True)
+    dy, words = torch.ones(6, 4), torch.tensor([-1, 0, 3, 4, 15, -16])
+    module = make_fx(program, tracing_mode="fake")(dy, words)
+    join_embeddings(module.graph)
+    module.recompile()
+    inside = [{0}, {0, 3, 4}, {0, 3, 4, 15}]
+    for found, words_of in zip(module(dy, words), inside, strict=True):
+        assert set(found.sum(1).nonzero().flatten().tolist()) == words_of

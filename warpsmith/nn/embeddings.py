@@ -1,10 +1,10 @@
 """An embedding's gradient: rows of equal words are summed in order, with the same bits always.
 
 Torch sorts the words. Equal ones are summed `PART` rows at a time, what these give up to a run of
-`RUN` rows, and that again where there are more; each row of the result finds its sum, or 0. These
-kernels move the gradients, the sums and the result once, and no order of blocks decides anything.
-Where the result is added to another gradient, as that of weights which logits are made of too, only
-rows that have a word are touched.
+`RUN` rows, of these up to a chunk of `CHUNK`, and that again where there are more; each row of the
+result finds its sum, or 0. These kernels move the gradients, the sums and the result once, and no
+order of blocks decides anything. Where the result is added to another gradient, as that of weights
+which logits are made of too, only rows that have a word are touched.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.nn.calls import NAMES
 from warpsmith.nn.modes import NARROW
 
-PART, RUN = 4, 32
-"""Rows of a part, and of a run of parts. At each of a part, of each word, a kernel looks where the
-next row is: most words of a text come once or twice.
+PART, RUN, CHUNK = 4, 32, 1024
+"""Rows of a part, of a run of parts, and of a chunk of runs. At each of a part, of each word, a
+kernel looks where the next row is: most words of a text come once or twice.
 """
 
-FEW, MOST = 3072, 1 << 15
-"""Of no more words than `FEW` torch sums in one kernel; of more than `MOST`, sums of sums would
+FEW, MOST = 3072, 1 << 20
+"""Of no more words than `FEW` torch sums in one kernel; of more than `MOST`, sums of chunks would
 take too many.
 """
 
@@ -78,13 +78,14 @@ def _sorted(words: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 def _runs(
     dy: Tensor, found: Tensor, order: Tensor, rows: int | None, padding: int
 ) -> tuple[Tensor, ...]:
-    """Sums of parts, of runs and of longer ones, and of each row, or of each place in the order,
-    where it finds what it adds up of these.
+    """Sums of parts, of runs, of chunks and of longer ones, and of each row, or of each place in
+    the order, where it finds what it adds up of these.
     """
-    rows_of, parts_of, runs_of, *places = _places(found, order, rows, padding)
+    rows_of, parts_of, runs_of, chunks_of, *places = _places(found, order, rows, padding)
     parts = _sums(dy.reshape(-1, dy.shape[-1]), rows_of)
     runs = _sums(parts, parts_of)
-    return (parts, runs, _sums(runs, runs_of), *places)
+    chunks = _sums(runs, runs_of)
+    return (parts, runs, chunks, _sums(chunks, chunks_of), *places)
 
 
 @fuse
@@ -94,9 +95,10 @@ def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
     Returns:
         of each place in the order, where the rows of up to `PART` equal words from there on are;
         of each `PART` places, where the parts of up to `RUN` equal words are that begin in them;
-        of each `RUN` places, where the sums of a longer run are that begins in them;
-        of each row where its part is, its run, and its longer one, in these; of each place in the
-        order, where it is told of no rows. Of a longer run, what is left at its end may be a part.
+        of each `RUN` places, where the runs of a chunk are, and of each `CHUNK` places the chunks
+        of longer ones, that begin in them; of each row where its part is, its run, its chunk, and
+        its longer one, in these; of each place in the order, where it is told of no rows. What is
+        left at the end of runs may be a part, and at that of chunks a run.
     """
     count, kind = ops.size(found, 0), DataType.Int32
 
@@ -123,31 +125,34 @@ def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
     row: Any = ops.cast(order, kind)
     rows_of = _at(row[:, None] + 1, where_inside(inside, near)) - 1
 
-    # What begins among some places, and has more behind it than these, reaches the last of them.
-    slot = numbers((count + PART - 1) // PART)
-    last: Any = ops.minimum((slot + 1) * PART, count) - 1
-    first, over = _at(start, last), _at(end, last)
-    first += (last - first) // RUN * RUN
-    more = both(ops.gt(over - first, PART), ops.ge(first, slot * PART))
-    far = first[:, None] + numbers(RUN // PART)[None, :] * PART
-    parts_of = where_inside(both(more[:, None], ops.lt(far, over[:, None])), far)
-
-    slots = (count + RUN - 1) // RUN
-    slot = numbers(slots)
-    last = ops.minimum((slot + 1) * RUN, count) - 1
-    first, over = _at(start, last), _at(end, last)
-    more = both(ops.gt(over - first, RUN), ops.ge(first, slot * RUN))
-    far = first[:, None] + slot[None, :] * RUN
-    runs_of = where_inside(both(more[:, None], ops.lt(far + PART, over[:, None])), far // PART)
+    def begun(size: int, whole: int | None, least: int) -> Any:
+        """Where sums of `size` rows stand, of up to `whole` that begin among as many places: what
+        begins there and has more behind it than these reaches the last of them. They stand by
+        `least` places, and have more rows than that.
+        """
+        slots = (count + size - 1) // size
+        slot = numbers(slots)
+        last: Any = ops.minimum((slot + 1) * size, count) - 1
+        first, over = _at(start, last), _at(end, last)
+        if whole is not None:
+            first += (last - first) // whole * whole
+        more = both(ops.gt(over - first, size), ops.ge(first, slot * size))
+        each = slot if whole is None else numbers(whole // size)
+        far = first[:, None] + each[None, :] * size
+        inside = both(more[:, None], ops.lt(far + least, over[:, None]))
+        return where_inside(inside, far // max(least, 1))
 
     word = found if rows is None else numbers(rows)
     first = before(word)
     uses: Any = ops.where(ops.eq(word, padding), 0, behind(word) - first)
-    left = (uses - 1) // RUN * RUN  # behind so many of a longer one
+    left, late = ((uses - 1) // size * size for size in (RUN, CHUNK))  # before what is left
     short = where_inside(both(ops.gt(uses, 0), ops.le(uses - left, PART)), first + left)
-    run = where_inside(both(ops.gt(uses, PART), ops.le(uses, RUN)), first // PART)
-    long = where_inside(ops.gt(uses, RUN), first // RUN)
-    return rows_of, parts_of, runs_of, short, run, long
+    apart = both(ops.gt(uses - late, PART), ops.le(uses - late, RUN))
+    run = where_inside(apart, (first + late) // PART)
+    chunk = where_inside(both(ops.gt(uses, RUN), ops.le(uses, CHUNK)), first // RUN)
+    long = where_inside(ops.gt(uses, CHUNK), first // CHUNK)
+    levels = begun(PART, RUN, 0), begun(RUN, CHUNK, PART), begun(CHUNK, None, RUN)
+    return (rows_of, *levels, short, run, chunk, long)
 
 
 @fuse
@@ -158,17 +163,30 @@ def _sums(rows: Any, at: Any) -> Any:
 
 
 @fuse
-def _rows(parts: Any, runs: Any, longer: Any, short: Any, run: Any, long: Any, out: str) -> Any:
-    """The sums of words' runs, at their rows."""
-    return _added_up((parts, short), (runs, run), (longer, long)).to(DataType(out))
+def _rows(
+    parts: Any, runs: Any, chunks: Any, longer: Any, a: Any, b: Any, c: Any, d: Any, out: str
+) -> Any:
+    """Of each row what its part, its run, its chunk and its longer one add up to, which stand at
+    the places `a`, `b`, `c` and `d`.
+    """
+    return _added_up((parts, a), (runs, b), (chunks, c), (longer, d)).to(DataType(out))
 
 
 @fuse
 def _added(
-    into: Any, found: Any, parts: Any, runs: Any, longer: Any, short: Any, run: Any, long: Any
+    into: Any,
+    found: Any,
+    parts: Any,
+    runs: Any,
+    chunks: Any,
+    longer: Any,
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
 ) -> Any:
-    """Of each place in the order the row of its word, with the sum of its run."""
-    total = _added_up((parts, short), (runs, run), (longer, long))
+    """Of each place in the order the row of its word, with the sum of that as `_rows` has it."""
+    total = _added_up((parts, a), (runs, b), (chunks, c), (longer, d))
     return (_at(into, found[:, None]) + total).to(into.dtype)
 
 

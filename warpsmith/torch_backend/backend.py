@@ -13,7 +13,7 @@ from warpsmith.torch_backend.attention import lay_masks_dense, take_few_rows
 from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
-from warpsmith.torch_backend.embeddings import sum_embeddings
+from warpsmith.torch_backend.embeddings import join_embeddings, sum_embeddings
 from warpsmith.torch_backend.graph import compile_graph
 from warpsmith.torch_backend.image_layout import lay_out
 from warpsmith.torch_backend.joins import stack_parts
@@ -96,6 +96,7 @@ def _compiled(
     write_in_place(module.graph)
     keep_apart(module.graph)
     sort_in_few_bits(module.graph)
+    join_embeddings(module.graph)
     sum_embeddings(module.graph)
     keep_parts(module.graph)
     stack_parts(module.graph)

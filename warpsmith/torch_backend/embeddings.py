@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
 import torch
 from torch.fx import Graph, Node
 
@@ -13,6 +17,111 @@ from warpsmith.torch_backend.writes import product_alone
 
 aten = torch.ops.aten
 
+COPIED = 1 << 24
+"""Bytes of a gradient that are copied beside others in less time than the kernels of one embedding
+take to start.
+"""
+
+ALIGNED = 16
+"""Rows of a result begin at a multiple of so many, whose bytes any kernel reads in vectors."""
+
+
+def join_embeddings(graph: Graph) -> None:
+    """Sum gradients of several embeddings on a GPU as that of one, whose rows theirs are.
+
+        before  embedding_dense_backward(dy, i, 99), embedding_dense_backward(dz, j, 5)
+        after   all = embedding_dense_backward(cat(dy, dz), cat(i, j + 112), 144)
+                all[:99], all[112:117]
+
+    Words that have no row of theirs, or are padding, get the last row of all, which nobody reads.
+    The graph is AOTAutograd's, and changed in place.
+    """
+    for group in [*_groups(graph)]:
+        *_, last = group
+        with graph.inserting_before(last):
+            _join(graph, group)
+
+
+def _groups(graph: Graph) -> Iterator[list[Node]]:
+    """Gradients of embeddings that can be computed at one place, in order, two or more."""
+    numbers = {node: number for number, node in enumerate(graph.nodes)}
+    groups: dict[object, list[Node]] = {}
+    for node in graph.find_nodes(op="call_function", target=aten.embedding_dense_backward.default):
+        if (kind := _joins(node)) is None:
+            continue
+        group = groups.setdefault(kind, [])
+        if any(numbers[user] < numbers[node] for each in group for user in each.users):
+            yield group
+            group = groups[kind] = []
+        group.append(node)
+    yield from groups.values()
+
+
+def _joins(node: Node) -> object | None:
+    """What gradients that are summed together have in common; None where one is summed alone."""
+    asked = given(node)
+    slopes, words = (asked[name].meta["val"] for name in ("grad_output", "indices"))
+    sizes = *slopes.shape, *words.shape, asked["num_weights"]
+    if not _is_ours(node) or not all(map(is_number, sizes)) or _total(node) is not None:
+        return None
+    if not 0 < slopes.numel() * slopes.element_size() <= COPIED:
+        return None
+    return slopes.dtype, slopes.device, slopes.shape[-1], words.dtype
+
+
+def _join(graph: Graph, group: Sequence[Node]) -> None:
+    if len(group) == 1:
+        return
+    asked = [given(node) for node in group]
+    width = asked[0]["grad_output"].meta["val"].shape[-1]
+    aligned = (-(-each["num_weights"] // ALIGNED) * ALIGNED for each in asked)
+    *starts, end = accumulate(aligned, initial=0)
+    nowhere = end + ALIGNED - 1
+    slopes, words = [], []
+    for each, start in zip(asked, starts, strict=True):
+        slopes.append(_flat(graph, each["grad_output"], [-1, width]))
+        words.append(_moved(graph, _flat(graph, each["indices"], [-1]), each, start, nowhere))
+    dy, places = (call(graph, aten.cat.default, each) for each in (slopes, words))
+    made = call(
+        graph, aten.embedding_dense_backward.default, dy, places, nowhere + 1, nowhere, False
+    )
+    for node, each, start in zip(group, asked, starts, strict=True):
+        rows = call(graph, aten.slice.Tensor, made, 0, start, start + each["num_weights"])
+        node.replace_all_uses_with(rows)
+        graph.erase_node(node)
+
+
+def _moved(graph: Graph, word: Node, asked: Mapping[str, Any], start: int, nowhere: int) -> Node:
+    """Words as rows of all, from where theirs begin."""
+    none = call(graph, aten.lt.Scalar, word, 0)
+    for other in (
+        call(graph, aten.ge.Scalar, word, asked["num_weights"]),
+        call(graph, aten.eq.Scalar, word, asked["padding_idx"]),
+    ):
+        none = call(graph, aten.logical_or.default, none, other)
+    kind = word.meta["val"]
+    last = call(graph, aten.full.default, [], nowhere, dtype=kind.dtype, device=kind.device)
+    moved = call(graph, aten.add.Tensor, word, start)
+    return call(graph, aten.where.self, none, last, moved)
+
+
+def _flat(graph: Graph, node: Node, shape: Sequence[int]) -> Node:
+    """A tensor as rows, or as a row."""
+    kind = node.meta["val"]
+    if kind.dim() == len(shape):
+        return node
+    if not kind.is_contiguous():
+        node = call(graph, aten.clone.default, node, memory_format=torch.contiguous_format)
+    return call(graph, aten.view.default, node, shape)
+
+
+def _is_ours(node: Node) -> bool:
+    """Whether kernels of ours sum a gradient."""
+    asked = given(node)
+    slopes = asked["grad_output"].meta["val"]
+    fits = slopes.device.type == "cuda" and slopes.dtype in NAMES
+    return fits and not asked["scale_grad_by_freq"] and bool(is_number(asked["num_weights"]))
+
 
 def sum_embeddings(graph: Graph) -> None:
     """Have gradients of embeddings on a GPU summed by `nn.embeddings`.
@@ -22,10 +131,7 @@ def sum_embeddings(graph: Graph) -> None:
     for node in graph.find_nodes(op="call_function", target=aten.embedding_dense_backward.default):
         asked = given(node)
         dy, words, rows = asked["grad_output"], asked["indices"], asked["num_weights"]
-        slopes = dy.meta["val"]
-        if slopes.device.type != "cuda" or slopes.dtype not in NAMES:
-            continue
-        if asked["scale_grad_by_freq"] or not is_number(rows):
+        if not _is_ours(node):
             continue
         total = _total(node)
         with graph.inserting_before(total or node):
