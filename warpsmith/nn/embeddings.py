@@ -117,13 +117,11 @@ def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
     def where_inside(inside: Any, places: Any) -> Any:
         return ops.where(inside, places, -1)
 
-    start, end = before(found), behind(found)
     place = numbers(count)
     near = place[:, None] + numbers(PART)[None, :]
-    begins: Any = ops.eq((place - start) % PART, 0)
-    inside = both(begins[:, None], ops.lt(near, end[:, None]))
-    row: Any = ops.cast(order, kind)
-    rows_of = _at(row[:, None] + 1, where_inside(inside, near)) - 1
+    begins: Any = ops.eq((place - before(found)) % PART, 0)
+    inside = both(begins[:, None], ops.lt(near, behind(found)[:, None]))
+    rows_of = where_inside(inside, ops.cast(_at(order[:, None], where_inside(inside, near)), kind))
 
     def begun(size: int, whole: int | None, least: int) -> Any:
         """Where sums of `size` rows stand, of up to `whole` that begin among as many places: what
@@ -133,11 +131,12 @@ def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
         slots = (count + size - 1) // size
         slot = numbers(slots)
         last: Any = ops.minimum((slot + 1) * size, count) - 1
-        first, over = _at(start, last), _at(end, last)
+        word = _at(found, last)
+        first, over = before(word), behind(word)
         if whole is not None:
             first += (last - first) // whole * whole
         more = both(ops.gt(over - first, size), ops.ge(first, slot * size))
-        each = slot if whole is None else numbers(whole // size)
+        each = numbers(slots if whole is None else whole // size)
         far = first[:, None] + each[None, :] * size
         inside = both(more[:, None], ops.lt(far + least, over[:, None]))
         return where_inside(inside, far // max(least, 1))
