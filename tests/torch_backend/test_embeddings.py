@@ -10,8 +10,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.torch_backend.graphs import compiled
+from warpsmith import knobs
 from warpsmith.nn import embeddings
-from warpsmith.nn.embeddings import ADDED, SUMMED
+from warpsmith.nn.embeddings import ADDED, PLACES, SUMMED, SUMS_AT
+from warpsmith.torch_backend import rows_added
+from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.embeddings import join_embeddings, sum_embeddings
 
 
@@ -142,3 +145,72 @@ def test_words_of_no_row_are_in_nobody_elses(monkeypatch: pytest.MonkeyPatch) ->
     inside = [{0}, {0, 3, 4}, {0, 3, 4, 15}]
     for found, words_of in zip(module(dy, words), inside, strict=True):
         assert set(found.sum(1).nonzero().flatten().tolist()) == words_of
+
+
+def test_words_of_several_gradients_are_sorted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(dy: Tensor, dz: Tensor, i: Tensor, j: Tensor) -> list[Tensor]:
+        return [gradient(dy, i, 40, 3), gradient(dz, i, 40, 3), gradient(dz, j, 40, 3)]
+
+    monkeypatch.setattr("warpsmith.torch_backend.embeddings._is_ours", lambda node: True)
+    draw = torch.Generator().manual_seed(0)
+    given = [torch.randn(*s, generator=draw) for s in ((12, 4), (12, 2))]
+    given += [torch.randint(40, (12,), generator=draw) for _ in range(2)]
+    for few, rows in ((2, [1, 2, 1]), (12, [0, 0, 3])):
+        monkeypatch.setattr(embeddings, "FEW", few)
+        module = make_fx(program, tracing_mode="fake")(*given)
+        expected = module(*given)
+        sum_embeddings(module.graph)
+        module.graph.lint()
+        module.recompile()
+        targets = [node.target for node in module.graph.nodes]
+        assert [targets.count(each) for each in (PLACES, SUMS_AT, SUMMED)] == rows
+        with knobs.scope(device="reference"):
+            torch.testing.assert_close(module(*given), expected)
+
+
+@pytest.mark.parametrize("rows", [3, 300])
+def test_places_have_the_shapes_that_graphs_are_told(rows: int) -> None:
+    words = torch.randint(rows, (70,), generator=torch.Generator().manual_seed(0))
+    with knobs.scope(device="reference"):
+        made = PLACES(words, rows, -1)
+    with FakeTensorMode() as mode:
+        told = PLACES(mode.from_tensor(words), rows, -1)
+    assert [(each.shape, each.dtype) for each in made] == [(e.shape, e.dtype) for e in told]
+
+
+def added(base: Tensor, at: Tensor, rows: Tensor) -> list[Tensor]:
+    return [
+        torch.zeros(9, 4).index_put((at,), rows, accumulate=True),
+        torch.zeros(9, 2, 2).index_put((at,), rows.view(-1, 2, 2) * 2, accumulate=True),
+        torch.zeros(9, 4).index_add(0, at % 9, rows),
+    ]
+
+
+def left(base: Tensor, at: Tensor, rows: Tensor) -> list[Tensor]:
+    return [
+        base.index_put((at,), rows, accumulate=True),
+        torch.zeros(9, 4).index_put((at,), rows),
+        torch.zeros(9, 4).index_put((at,), rows[0], accumulate=True),
+        torch.zeros(9, 12).index_add(1, at % 9, rows.t().repeat(3, 1)[:9]),
+        torch.zeros(9, 4).index_add(0, at % 9, rows, alpha=2),
+        torch.zeros(9).index_add(0, at % 9, rows[:, 0]),
+    ]
+
+
+@pytest.mark.parametrize(("program", "count"), [(added, 3), (left, 0)])
+def test_rows_that_are_added_in_zeros_are_gradients_of_embeddings(
+    monkeypatch: pytest.MonkeyPatch, program: Any, count: int
+) -> None:
+    monkeypatch.setattr(rows_added, "FEW", 11)
+    monkeypatch.setattr(rows_added, "_DEVICE", "cpu")
+    draw = torch.Generator().manual_seed(0)
+    at = torch.randint(-9, 9, (12,), generator=draw)
+    given = torch.randn(9, 4, generator=draw), at, torch.randn(12, 4, generator=draw)
+    module = make_fx(program, dict(decompositions()), tracing_mode="fake")(*given)
+    expected = module(*given)
+    rows_added.add_rows_in_order(module.graph)
+    module.graph.lint()
+    module.recompile()
+    target = torch.ops.aten.embedding_dense_backward.default
+    assert len(module.graph.find_nodes(op="call_function", target=target)) == count
+    torch.testing.assert_close(module(*given), expected)

@@ -9,6 +9,7 @@ which logits are made of too, only rows that have a word are touched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -25,6 +26,9 @@ PART, RUN, CHUNK = 4, 32, 1024
 kernel looks where the next row is: most words of a text come once or twice.
 """
 
+_OF_FEW = 6
+"""Tensors of places where rows are few."""
+
 FEW, MOST = 3072, 1 << 20
 """Of no more words than `FEW` torch sums in one kernel; of more than `MOST`, sums of chunks would
 take too many.
@@ -37,8 +41,26 @@ def summed(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
         return dy.new_zeros((rows, dy.shape[-1]))
     if words.numel() > MOST:
         return _by_torch(dy, words, rows, padding)
+    return sums_at(dy, places_of(words, rows, padding))
+
+
+def places_of(words: Tensor, rows: int, padding: int) -> list[Tensor]:
+    """Where what `sums_at` adds up for each of so many rows stands, for any gradient of words."""
     found, order = _sorted(words, rows)
-    made: Tensor = _rows(*_runs(dy, found, order, rows, padding), NAMES[dy.dtype])
+    few = rows * RUN <= words.numel() * PART  # then fewer places are looked at
+    return [*(_places_of_few if few else _places)(found, order, rows, padding)]
+
+
+def sums_at(dy: Tensor, places: Sequence[Tensor]) -> Tensor:
+    """`summed`, of words whose places are known."""
+    kind, given = NAMES[dy.dtype], dy.reshape(-1, dy.shape[-1])
+    made: Tensor
+    if len(places) == _OF_FEW:
+        last, whole, runs_of, chunks_of, *at = places
+        chunks = _sums(_sums(given, whole), runs_of)
+        made = _few_rows(given, last, chunks, _sums(chunks, chunks_of), *at, kind)
+    else:
+        made = _rows(*_runs(given, places), kind)
     return made
 
 
@@ -60,7 +82,8 @@ def add_sums(into: Tensor, dy: Tensor, words: Tensor, padding: int) -> Tensor:
     if not FEW < words.numel() <= MOST:
         return into.add_(_by_torch(dy, words, rows, padding))
     found, order = _sorted(words, rows)
-    made = _added(into, found, *_runs(dy, found, order, None, padding))
+    places = _places(found, order, None, padding)
+    made = _added(into, found, *_runs(dy.reshape(-1, width), places))
     # What stands for one word is the same wherever it stands, so the order of copies says nothing.
     wide = width * into.element_size() % 8 == 0 and into.is_contiguous()
     whole, part = (each.view(torch.int64) if wide else each for each in (into, made))
@@ -75,17 +98,15 @@ def _sorted(words: Tensor, rows: int) -> tuple[Tensor, Tensor]:
     return found.to(torch.int32), order
 
 
-def _runs(
-    dy: Tensor, found: Tensor, order: Tensor, rows: int | None, padding: int
-) -> tuple[Tensor, ...]:
-    """Sums of parts, of runs, of chunks and of longer ones, and of each row, or of each place in
-    the order, where it finds what it adds up of these.
+def _runs(dy: Tensor, places: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Sums of parts, of runs, of chunks and of longer ones, and where each row, or each place in
+    the order, finds what it adds up of these.
     """
-    rows_of, parts_of, runs_of, chunks_of, *places = _places(found, order, rows, padding)
-    parts = _sums(dy.reshape(-1, dy.shape[-1]), rows_of)
+    rows_of, parts_of, runs_of, chunks_of, *at = places
+    parts = _sums(dy, rows_of)
     runs = _sums(parts, parts_of)
     chunks = _sums(runs, runs_of)
-    return (parts, runs, chunks, _sums(chunks, chunks_of), *places)
+    return (parts, runs, chunks, _sums(chunks, chunks_of), *at)
 
 
 @fuse
@@ -100,58 +121,92 @@ def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
         its longer one, in these; of each place in the order, where it is told of no rows. What is
         left at the end of runs may be a part, and at that of chunks a run.
     """
-    count, kind = ops.size(found, 0), DataType.Int32
-
-    def before(words: Any) -> Any:
-        return ops.cast(ops.count_up_to(found, words - 1), kind)
-
-    def behind(words: Any) -> Any:
-        return ops.cast(ops.count_up_to(found, words), kind)
-
-    def both(a: Any, b: Any) -> Any:
-        return ops.logical_and(a, b)
-
-    def numbers(extent: Any) -> Any:
-        return found.new_iota(extent, dtype=kind)
-
-    def where_inside(inside: Any, places: Any) -> Any:
-        return ops.where(inside, places, -1)
-
-    place = numbers(count)
-    near = place[:, None] + numbers(PART)[None, :]
-    begins: Any = ops.eq((place - before(found)) % PART, 0)
-    inside = both(begins[:, None], ops.lt(near, behind(found)[:, None]))
-    rows_of = where_inside(inside, ops.cast(_at(order[:, None], where_inside(inside, near)), kind))
-
-    def begun(size: int, whole: int | None, least: int) -> Any:
-        """Where sums of `size` rows stand, of up to `whole` that begin among as many places: what
-        begins there and has more behind it than these reaches the last of them. They stand by
-        `least` places, and have more rows than that.
-        """
-        slots = (count + size - 1) // size
-        slot = numbers(slots)
-        last: Any = ops.minimum((slot + 1) * size, count) - 1
-        word = _at(found, last)
-        first, over = before(word), behind(word)
-        if whole is not None:
-            first += (last - first) // whole * whole
-        more = both(ops.gt(over - first, size), ops.ge(first, slot * size))
-        each = numbers(slots if whole is None else whole // size)
-        far = first[:, None] + each[None, :] * size
-        inside = both(more[:, None], ops.lt(far + least, over[:, None]))
-        return where_inside(inside, far // max(least, 1))
-
-    word = found if rows is None else numbers(rows)
-    first = before(word)
-    uses: Any = ops.where(ops.eq(word, padding), 0, behind(word) - first)
+    place = _numbers(found, ops.size(found, 0))
+    near = place[:, None] + _numbers(found, PART)[None, :]
+    begins: Any = ops.eq((place - _before(found, found)) % PART, 0)
+    inside = ops.logical_and(begins[:, None], ops.lt(near, _behind(found, found)[:, None]))
+    rows_of = _rows_at(order, _where(inside, near))
+    word = found if rows is None else _numbers(found, rows)
+    first, uses = _uses(found, word, padding)
     left, late = ((uses - 1) // size * size for size in (RUN, CHUNK))  # before what is left
-    short = where_inside(both(ops.gt(uses, 0), ops.le(uses - left, PART)), first + left)
-    apart = both(ops.gt(uses - late, PART), ops.le(uses - late, RUN))
-    run = where_inside(apart, (first + late) // PART)
-    chunk = where_inside(both(ops.gt(uses, RUN), ops.le(uses, CHUNK)), first // RUN)
-    long = where_inside(ops.gt(uses, CHUNK), first // CHUNK)
-    levels = begun(PART, RUN, 0), begun(RUN, CHUNK, PART), begun(CHUNK, None, RUN)
-    return (rows_of, *levels, short, run, chunk, long)
+    short = _where(ops.logical_and(ops.gt(uses, 0), ops.le(uses - left, PART)), first + left)
+    apart = ops.logical_and(ops.gt(uses - late, PART), ops.le(uses - late, RUN))
+    run = _where(apart, (first + late) // PART)
+    chunk = _where(ops.logical_and(ops.gt(uses, RUN), ops.le(uses, CHUNK)), first // RUN)
+    long = _where(ops.gt(uses, CHUNK), first // CHUNK)
+    parts_of, runs_of = _begun(found, PART, RUN, 0), _begun(found, RUN, CHUNK, PART)
+    return rows_of, parts_of, runs_of, _begun(found, CHUNK, None, RUN), short, run, chunk, long
+
+
+@fuse
+def _places_of_few(found: Any, order: Any, rows: int, padding: int) -> Any:
+    """Where what is summed stands, -1 for none.
+
+    Returns:
+        of each row, where the last of `dy` with its word are, up to `RUN`; of each `RUN` places in
+        the order, where these are of a whole run that begins in them, and has more behind it; of
+        each `RUN` places, where the runs of a chunk are, and of each `CHUNK` places the chunks of
+        longer ones, that begin in them; of each row where its chunk is, and its longer one.
+    """
+    first, uses = _uses(found, _numbers(found, rows), padding)
+    left = (uses - 1) // RUN * RUN
+    near = _numbers(found, RUN)[None, :]
+    inside = ops.logical_and(ops.gt(uses, 0)[:, None], ops.lt(left[:, None] + near, uses[:, None]))
+    last = _rows_at(order, _where(inside, (first + left)[:, None] + near))
+    whole = _rows_at(order, _begun(found, RUN, RUN, 0, each=1))
+    chunk = _where(ops.logical_and(ops.gt(uses, RUN), ops.le(uses, CHUNK)), first // RUN)
+    long = _where(ops.gt(uses, CHUNK), first // CHUNK)
+    runs_of, chunks_of = _begun(found, RUN, CHUNK, RUN), _begun(found, CHUNK, None, RUN)
+    return last, whole, runs_of, chunks_of, chunk, long
+
+
+def _before(found: Any, words: Any) -> Any:
+    """How many come before words in the order."""
+    return _behind(found, words - 1)
+
+
+def _behind(found: Any, words: Any) -> Any:
+    return ops.cast(ops.count_up_to(found, words), DataType.Int32)
+
+
+def _numbers(found: Any, extent: Any) -> Any:
+    return found.new_iota(extent, dtype=DataType.Int32)
+
+
+def _where(inside: Any, places: Any) -> Any:
+    return ops.where(inside, places, -1)
+
+
+def _uses(found: Any, words: Any, padding: int) -> tuple[Any, Any]:
+    """Where words begin in the order, and how often they are there; padding never."""
+    first = _before(found, words)
+    return first, ops.where(ops.eq(words, padding), 0, _behind(found, words) - first)
+
+
+def _rows_at(order: Any, places: Any) -> Any:
+    """Which rows stand at places in the order."""
+    found = _at(order[:, None], places)
+    return _where(ops.ge(places, 0), ops.cast(found, DataType.Int32))
+
+
+def _begun(found: Any, size: int, whole: int | None, least: int, *, each: int | None = None) -> Any:
+    """Where sums of up to `each` rows stand, or `size`, of up to `whole` that begin among `size`
+    places: what begins there and has more behind it than these reaches the last of them. They stand
+    by `least` places, and have more rows than that.
+    """
+    count, step = ops.size(found, 0), each or size
+    slots = (count + size - 1) // size
+    slot = _numbers(found, slots)
+    last: Any = ops.minimum((slot + 1) * size, count) - 1
+    word = _at(found, last)
+    first, over = _before(found, word), _behind(found, word)
+    if whole is not None:
+        first += (last - first) // whole * whole
+    more = ops.logical_and(ops.gt(over - first, size), ops.ge(first, slot * size))
+    numbers = _numbers(found, slots if whole is None else whole // step)
+    far = first[:, None] + numbers[None, :] * step
+    inside = ops.logical_and(more[:, None], ops.lt(far + least, over[:, None]))
+    return _where(inside, far // max(least, 1))
 
 
 @fuse
@@ -169,6 +224,13 @@ def _rows(
     the places `a`, `b`, `c` and `d`.
     """
     return _added_up((parts, a), (runs, b), (chunks, c), (longer, d)).to(DataType(out))
+
+
+@fuse
+def _few_rows(dy: Any, last: Any, chunks: Any, longer: Any, chunk: Any, long: Any, out: str) -> Any:
+    """Of each row what the last with its word add up to, its chunk and its longer one."""
+    found = ops.sum(_at(dy[:, None, :], last[:, :, None]).to(dy.dtype.compute), [1])
+    return (found + _added_up((chunks, chunk), (longer, long))).to(DataType(out))
 
 
 @fuse
@@ -213,6 +275,29 @@ _OPERATOR = torch.library.custom_op("warpsmith::sums_of_words", _sooner, mutates
 _OPERATOR.register_fake(lambda dy, words, rows, padding: dy.new_empty((rows, dy.shape[-1])))
 SUMMED = torch.ops.warpsmith.sums_of_words.default
 """`summed` as an operator, for graphs; of few words torch's."""
+
+
+def _shapes(words: Tensor, rows: int, padding: int) -> list[Tensor]:
+    """Tensors as those of `places_of`."""
+    count = words.numel()
+    slots = {size: -(-count // size) for size in (PART, RUN, CHUNK)}
+    above = [(slots[RUN], CHUNK // RUN), (slots[CHUNK], slots[CHUNK])]
+    if rows * RUN <= count * PART:
+        shapes = [(rows, RUN), (slots[RUN], RUN), *above, (rows,), (rows,)]
+    else:
+        shapes = [(count, PART), (slots[PART], RUN // PART), *above, *[(rows,)] * 4]
+    return [words.new_empty(shape, dtype=torch.int32) for shape in shapes]
+
+
+_PLACED = torch.library.custom_op("warpsmith::places_of_words", places_of, mutates_args=())
+_PLACED.register_fake(_shapes)
+PLACES = torch.ops.warpsmith.places_of_words.default
+"""`places_of` as an operator, for graphs that sum several gradients by the same words."""
+
+_AT_PLACES = torch.library.custom_op("warpsmith::sums_at_places", sums_at, mutates_args=())
+_AT_PLACES.register_fake(lambda dy, places: dy.new_empty((places[-1].shape[0], dy.shape[-1])))
+SUMS_AT = torch.ops.warpsmith.sums_at_places.default
+"""`sums_at` as an operator."""
 
 
 def _with_sums(into: Tensor, dy: Tensor, words: Tensor, padding: int) -> Tensor:

@@ -21,6 +21,7 @@ from warpsmith.torch_backend.joint import partition
 from warpsmith.torch_backend.options import Options, read_options
 from warpsmith.torch_backend.parted import keep_parts
 from warpsmith.torch_backend.report import Record, parameters_of, remember
+from warpsmith.torch_backend.rows_added import add_rows_in_order
 from warpsmith.torch_backend.scalars import keep_apart
 from warpsmith.torch_backend.sorts import sort_in_few_bits
 from warpsmith.torch_backend.source import Boxed
@@ -96,6 +97,7 @@ def _compiled(
     write_in_place(module.graph)
     keep_apart(module.graph)
     sort_in_few_bits(module.graph)
+    add_rows_in_order(module.graph)
     join_embeddings(module.graph)
     sum_embeddings(module.graph)
     keep_parts(module.graph)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -126,23 +127,49 @@ def _is_ours(node: Node) -> bool:
 def sum_embeddings(graph: Graph) -> None:
     """Have gradients of embeddings on a GPU summed by `nn.embeddings`.
 
-    The graph is AOTAutograd's, and changed in place.
+    Where several are of the same words, these are sorted once. The graph is AOTAutograd's, and
+    changed in place.
     """
+    alike: dict[tuple[Node, int, int], list[Node]] = {}
     for node in graph.find_nodes(op="call_function", target=aten.embedding_dense_backward.default):
-        asked = given(node)
-        dy, words, rows = asked["grad_output"], asked["indices"], asked["num_weights"]
         if not _is_ours(node):
             continue
-        total = _total(node)
-        with graph.inserting_before(total or node):
-            if total is not None:
-                (other,) = (each for each in total.all_input_nodes if each is not node)
-                sums = call(graph, embeddings.ADDED, other, dy, words, asked["padding_idx"])
-            else:
-                sums = call(graph, embeddings.SUMMED, dy, words, rows, asked["padding_idx"])
-        (total or node).replace_all_uses_with(sums)
-        for gone in filter(None, (total, node)):
-            graph.erase_node(gone)
+        if (total := _total(node)) is not None:
+            _add(graph, node, total)
+        else:
+            asked = given(node)
+            key = asked["indices"], asked["num_weights"], asked["padding_idx"]
+            alike.setdefault(key, []).append(node)
+    for (words, rows, padding), group in alike.items():
+        count = words.meta["val"].numel()
+        if len(group) > 1 and is_number(count) and embeddings.FEW < count <= embeddings.MOST:
+            with graph.inserting_before(group[0]):
+                places = call(graph, embeddings.PLACES, words, rows, padding)
+                kinds = enumerate(places.meta["val"])
+                each = [call(graph, operator.getitem, places, k) for k, _ in kinds]
+            _replace(graph, group, embeddings.SUMS_AT, each)
+        else:
+            _replace(graph, group, embeddings.SUMMED, words, rows, padding)
+
+
+def _replace(graph: Graph, group: Sequence[Node], target: Any, *told: Any) -> None:
+    for node in group:
+        with graph.inserting_before(node):
+            sums = call(graph, target, given(node)["grad_output"], *told)
+        node.replace_all_uses_with(sums)
+        graph.erase_node(node)
+
+
+def _add(graph: Graph, node: Node, total: Node) -> None:
+    """Add a gradient to a product, which nothing else reads."""
+    asked = given(node)
+    (other,) = (each for each in total.all_input_nodes if each is not node)
+    told = (asked[name] for name in ("grad_output", "indices", "padding_idx"))
+    with graph.inserting_before(total):
+        sums = call(graph, embeddings.ADDED, other, *told)
+    total.replace_all_uses_with(sums)
+    for gone in (total, node):
+        graph.erase_node(gone)
 
 
 def _total(node: Node) -> Node | None:

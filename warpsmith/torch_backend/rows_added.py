@@ -1,0 +1,83 @@
+"""Rows that are added in zeros at computed places, which are gradients of embeddings."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from warpsmith.nn.calls import NAMES
+from warpsmith.nn.embeddings import FEW, MOST
+from warpsmith.torch_backend.changes import call, given
+from warpsmith.torch_backend.permutations import is_zero
+from warpsmith.torch_backend.sizes import is_number
+
+aten = torch.ops.aten
+
+_DEVICE, _PLACES = "cuda", (torch.int32, torch.int64)
+"""Where kernels of ours sum rows, and by which types of places."""
+
+
+def add_rows_in_order(graph: Graph) -> None:
+    """Let rows on a GPU that are added in zeros be summed as an embedding's gradient: in an order
+    that is the same every time.
+
+        before  index_put(zeros, [places], rows, accumulate=True)
+        after   embedding_dense_backward(rows, where(places < 0, places + n, places), n)
+        before  index_add(zeros, 0, places, rows)
+        after   embedding_dense_backward(rows, places, n)
+
+    The graph is AOTAutograd's, and changed in place.
+    """
+    moved: dict[tuple[Node, int], Node] = {}
+    for node in list(graph.nodes):
+        found = _added(node)
+        if found is None or not _fits(node, *found):
+            continue
+        places, rows = found
+        count, *shape = node.meta["val"].shape
+        with graph.inserting_before(node):
+            if node.target is aten.index_put.default:
+                places = moved.get((places, count)) or _from_begin(graph, places, count)
+                moved[found[0], count] = places
+            flat = call(graph, aten.view.default, rows, [-1, prod(shape)]) if shape[1:] else rows
+            made = call(
+                graph, aten.embedding_dense_backward.default, flat, places, count, -1, False
+            )
+            if shape[1:]:
+                made = call(graph, aten.view.default, made, [count, *shape])
+        node.replace_all_uses_with(made)
+        graph.erase_node(node)
+
+
+def _added(node: Node) -> tuple[Node, Node] | None:
+    """(places, rows) that a node adds in zeros."""
+    if node.target is aten.index_put.default:
+        base, places, rows, *accumulated = node.args
+        fits = accumulated == [True] and len(places) == 1 and is_zero(base)
+        return (places[0], rows) if fits else None
+    if node.target is aten.index_add.default:
+        asked: dict[str, Any] = given(node)
+        fits = asked["dim"] == 0 and asked.get("alpha", 1) == 1 and is_zero(asked["self"])
+        return (asked["index"], asked["source"]) if fits else None
+    return None
+
+
+def _fits(node: Node, places: Node, rows: Node) -> bool:
+    """Whether each place is that of a row, and kernels of ours are there for so many."""
+    made, at, given_rows = (each.meta["val"] for each in (node, places, rows))
+    if made.device.type != _DEVICE or made.dtype not in NAMES or at.dtype not in _PLACES:
+        return False
+    if not all(map(is_number, (*made.shape, *at.shape))) or made.dim() < 2 or at.dim() != 1:
+        return False
+    alike = given_rows.dtype is made.dtype and given_rows.shape == (*at.shape, *made.shape[1:])
+    contiguous = made.dim() == 2 or given_rows.is_contiguous()
+    return bool(alike and contiguous and FEW < at.numel() <= MOST and 0 not in made.shape)
+
+
+def _from_begin(graph: Graph, places: Node, count: int) -> Node:
+    """Places of which negative ones count from the end, as numbers of rows."""
+    behind = call(graph, aten.add.Tensor, places, count)
+    return call(graph, aten.where.self, call(graph, aten.lt.Scalar, places, 0), behind, places)
