@@ -182,7 +182,7 @@ def added(base: Tensor, at: Tensor, rows: Tensor) -> list[Tensor]:
     return [
         torch.zeros(9, 4).index_put((at,), rows, accumulate=True),
         torch.zeros(9, 2, 2).index_put((at,), rows.view(-1, 2, 2) * 2, accumulate=True),
-        torch.zeros(9, 4).index_add(0, at % 9, rows),
+        torch.zeros_like(base).index_add(0, at % 9, rows),
     ]
 
 

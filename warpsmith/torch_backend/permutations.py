@@ -57,7 +57,7 @@ def read_gradients(graph: Graph) -> None:
 
 def is_zero(node: Node) -> bool:
     """Whether a node is a tensor of zeros."""
-    if node.target is aten.full.default:
+    if node.target in (aten.full.default, aten.full_like.default):
         return bool(node.args[1] == 0)
     return node.target in (aten.zeros.default, aten.new_zeros.default)
 
