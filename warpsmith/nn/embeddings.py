@@ -48,7 +48,8 @@ def places_of(words: Tensor, rows: int, padding: int) -> list[Tensor]:
     """Where what `sums_at` adds up for each of so many rows stands, for any gradient of words."""
     found, order = _sorted(words, rows)
     few = rows * RUN <= words.numel() * PART  # then fewer places are looked at
-    return [*(_places_of_few if few else _places)(found, order, rows, padding)]
+    places = _places_of_few if few else _places
+    return [*places(found, order, *_uses(found, rows, padding))]
 
 
 def sums_at(dy: Tensor, places: Sequence[Tensor]) -> Tensor:
@@ -82,7 +83,7 @@ def add_sums(into: Tensor, dy: Tensor, words: Tensor, padding: int) -> Tensor:
     if not FEW < words.numel() <= MOST:
         return into.add_(_by_torch(dy, words, rows, padding))
     found, order = _sorted(words, rows)
-    places = _places(found, order, None, padding)
+    places = _places(found, order, *_uses(found, None, padding))
     made = _added(into, found, *_runs(dy.reshape(-1, width), places))
     # What stands for one word is the same wherever it stands, so the order of copies says nothing.
     wide = width * into.element_size() % 8 == 0 and into.is_contiguous()
@@ -110,7 +111,21 @@ def _runs(dy: Tensor, places: Sequence[Tensor]) -> tuple[Tensor, ...]:
 
 
 @fuse
-def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
+def _uses(found: Any, rows: int | None, padding: int) -> Any:
+    """Of each place in the order, where its word begins; of each row, or of each place where it is
+    told of no rows, where its word begins, and how often it is there: padding never.
+    """
+
+    def up_to(words: Any) -> Any:
+        return ops.cast(ops.count_up_to(found, words), DataType.Int32)
+
+    start, word = up_to(found - 1), found if rows is None else _numbers(found, rows)
+    first = up_to(word - 1)
+    return start, first, ops.where(ops.eq(word, padding), 0, up_to(word) - first)
+
+
+@fuse
+def _places(found: Any, order: Any, start: Any, first: Any, uses: Any) -> Any:
     """Where what is summed stands, -1 for none.
 
     Returns:
@@ -123,23 +138,21 @@ def _places(found: Any, order: Any, rows: int | None, padding: int) -> Any:
     """
     place = _numbers(found, ops.size(found, 0))
     near = place[:, None] + _numbers(found, PART)[None, :]
-    begins: Any = ops.eq((place - _before(found, found)) % PART, 0)
-    inside = ops.logical_and(begins[:, None], ops.lt(near, _behind(found, found)[:, None]))
+    begins: Any = ops.eq((place - start) % PART, 0)
+    inside = ops.logical_and(begins[:, None], _same(found, near, found[:, None]))
     rows_of = _rows_at(order, _where(inside, near))
-    word = found if rows is None else _numbers(found, rows)
-    first, uses = _uses(found, word, padding)
     left, late = ((uses - 1) // size * size for size in (RUN, CHUNK))  # before what is left
     short = _where(ops.logical_and(ops.gt(uses, 0), ops.le(uses - left, PART)), first + left)
     apart = ops.logical_and(ops.gt(uses - late, PART), ops.le(uses - late, RUN))
     run = _where(apart, (first + late) // PART)
     chunk = _where(ops.logical_and(ops.gt(uses, RUN), ops.le(uses, CHUNK)), first // RUN)
     long = _where(ops.gt(uses, CHUNK), first // CHUNK)
-    parts_of, runs_of = _begun(found, PART, RUN, 0), _begun(found, RUN, CHUNK, PART)
-    return rows_of, parts_of, runs_of, _begun(found, CHUNK, None, RUN), short, run, chunk, long
+    sizes = (PART, RUN, 0), (RUN, CHUNK, PART), (CHUNK, None, RUN)
+    return rows_of, *(_begun(found, start, *each) for each in sizes), short, run, chunk, long
 
 
 @fuse
-def _places_of_few(found: Any, order: Any, rows: int, padding: int) -> Any:
+def _places_of_few(found: Any, order: Any, start: Any, first: Any, uses: Any) -> Any:
     """Where what is summed stands, -1 for none.
 
     Returns:
@@ -148,25 +161,15 @@ def _places_of_few(found: Any, order: Any, rows: int, padding: int) -> Any:
         each `RUN` places, where the runs of a chunk are, and of each `CHUNK` places the chunks of
         longer ones, that begin in them; of each row where its chunk is, and its longer one.
     """
-    first, uses = _uses(found, _numbers(found, rows), padding)
     left = (uses - 1) // RUN * RUN
     near = _numbers(found, RUN)[None, :]
     inside = ops.logical_and(ops.gt(uses, 0)[:, None], ops.lt(left[:, None] + near, uses[:, None]))
     last = _rows_at(order, _where(inside, (first + left)[:, None] + near))
-    whole = _rows_at(order, _begun(found, RUN, RUN, 0, each=1))
+    whole = _rows_at(order, _begun(found, start, RUN, RUN, 0, each=1))
     chunk = _where(ops.logical_and(ops.gt(uses, RUN), ops.le(uses, CHUNK)), first // RUN)
     long = _where(ops.gt(uses, CHUNK), first // CHUNK)
-    runs_of, chunks_of = _begun(found, RUN, CHUNK, RUN), _begun(found, CHUNK, None, RUN)
-    return last, whole, runs_of, chunks_of, chunk, long
-
-
-def _before(found: Any, words: Any) -> Any:
-    """How many come before words in the order."""
-    return _behind(found, words - 1)
-
-
-def _behind(found: Any, words: Any) -> Any:
-    return ops.cast(ops.count_up_to(found, words), DataType.Int32)
+    sizes = (RUN, CHUNK, RUN), (CHUNK, None, RUN)
+    return last, whole, *(_begun(found, start, *each) for each in sizes), chunk, long
 
 
 def _numbers(found: Any, extent: Any) -> Any:
@@ -177,10 +180,10 @@ def _where(inside: Any, places: Any) -> Any:
     return ops.where(inside, places, -1)
 
 
-def _uses(found: Any, words: Any, padding: int) -> tuple[Any, Any]:
-    """Where words begin in the order, and how often they are there; padding never."""
-    first = _before(found, words)
-    return first, ops.where(ops.eq(words, padding), 0, _behind(found, words) - first)
+def _same(found: Any, places: Any, words: Any) -> Any:
+    """Whether words stand at places in the order, which may lie behind it."""
+    there = ops.lt(places, ops.size(found, 0))
+    return ops.logical_and(there, ops.eq(_at(found[:, None], _where(there, places)), words))
 
 
 def _rows_at(order: Any, places: Any) -> Any:
@@ -189,7 +192,9 @@ def _rows_at(order: Any, places: Any) -> Any:
     return _where(ops.ge(places, 0), ops.cast(found, DataType.Int32))
 
 
-def _begun(found: Any, size: int, whole: int | None, least: int, *, each: int | None = None) -> Any:
+def _begun(
+    found: Any, start: Any, size: int, whole: int | None, least: int, *, each: int | None = None
+) -> Any:
     """Where sums of up to `each` rows stand, or `size`, of up to `whole` that begin among `size`
     places: what begins there and has more behind it than these reaches the last of them. They stand
     by `least` places, and have more rows than that.
@@ -198,14 +203,13 @@ def _begun(found: Any, size: int, whole: int | None, least: int, *, each: int | 
     slots = (count + size - 1) // size
     slot = _numbers(found, slots)
     last: Any = ops.minimum((slot + 1) * size, count) - 1
-    word = _at(found, last)
-    first, over = _before(found, word), _behind(found, word)
+    word, first = _at(found, last), _at(start, last)
     if whole is not None:
         first += (last - first) // whole * whole
-    more = ops.logical_and(ops.gt(over - first, size), ops.ge(first, slot * size))
-    numbers = _numbers(found, slots if whole is None else whole // step)
-    far = first[:, None] + numbers[None, :] * step
-    inside = ops.logical_and(more[:, None], ops.lt(far + least, over[:, None]))
+    begins, first = ops.ge(first, slot * size)[:, None], first[:, None]
+    more = ops.logical_and(begins, _same(found, first + size, word[:, None]))
+    far = first + _numbers(found, slots if whole is None else whole // step)[None, :] * step
+    inside = ops.logical_and(more, _same(found, far + least, word[:, None]))
     return _where(inside, far // max(least, 1))
 
 
