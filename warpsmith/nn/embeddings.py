@@ -4,8 +4,8 @@ Torch sorts the words. Equal ones are summed `PART` rows at a time, what these g
 `RUN` rows, of these up to a chunk of `CHUNK`, and that again where there are more; each row of the
 result finds its sum, or 0. These kernels move the gradients, the sums and the result once, and no
 order of blocks decides anything. Where rows are few, each looks itself for the last of its word, up
-to a run, and only whole runs are summed before. Where the result is added to another gradient, as that of weights
-which logits are made of too, only rows that have a word are touched.
+to a run, and only whole runs are summed before. Where the result is added to another gradient, as
+that of weights which logits are made of too, only rows that have a word are touched.
 """
 
 from __future__ import annotations
