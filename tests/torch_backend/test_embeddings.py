@@ -11,11 +11,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from tests.torch_backend.graphs import compiled
 from warpsmith import knobs
+from warpsmith.errors import ArgumentError
 from warpsmith.nn import embeddings
 from warpsmith.nn.embeddings import ADDED, PLACES, SUMMED, SUMS_AT
 from warpsmith.torch_backend import rows_added
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.embeddings import join_embeddings, sum_embeddings
+from warpsmith.torch_backend.graph import compile_graph
 
 
 @pytest.mark.parametrize(
@@ -214,3 +216,19 @@ def test_rows_that_are_added_in_zeros_are_gradients_of_embeddings(
     target = torch.ops.aten.embedding_dense_backward.default
     assert len(module.graph.find_nodes(op="call_function", target=target)) == count
     torch.testing.assert_close(module(*given), expected)
+
+
+@pytest.mark.parametrize("place", [9, -1, -10])
+def test_places_of_no_row_are_errors(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
+    def summed(rows: Tensor, at: Tensor) -> list[Tensor]:
+        return [torch.zeros(9, 4).index_add(0, at, rows)]
+
+    monkeypatch.setattr(rows_added, "FEW", 2)
+    monkeypatch.setattr(rows_added, "_DEVICE", "cpu")
+    given = torch.ones(3, 4), torch.tensor([0, place, 1])
+    module = make_fx(summed, dict(decompositions()), tracing_mode="fake")(*given)
+    rows_added.add_rows_in_order(module.graph)
+    chosen = knobs.current().replace(device="reference")
+    made = compile_graph(module, chosen, precision="exact", products=True)
+    with pytest.raises(ArgumentError, match="WS0319"):
+        made.run(list(given))

@@ -25,13 +25,14 @@ def add_rows_in_order(graph: Graph) -> None:
     that is the same every time.
 
         before  index_put(zeros, [places], rows, accumulate=True)
-        after   embedding_dense_backward(rows, where(places < 0, places + n, places), n)
+        after   embedding_dense_backward(rows, arange(n)[places], n)
         before  index_add(zeros, 0, places, rows)
-        after   embedding_dense_backward(rows, places, n)
+        after   embedding_dense_backward(rows, index_select(arange(n), 0, places), n)
 
-    The graph is AOTAutograd's, and changed in place.
+    What reads a number at each place finds those that are no row's, as torch does. The graph is
+    AOTAutograd's, and changed in place.
     """
-    moved: dict[tuple[Node, int], Node] = {}
+    checked: dict[tuple[Any, Node, int], Node] = {}
     for node in list(graph.nodes):
         found = _added(node)
         if found is None or not _fits(node, *found):
@@ -39,9 +40,9 @@ def add_rows_in_order(graph: Graph) -> None:
         places, rows = found
         count, *shape = node.meta["val"].shape
         with graph.inserting_before(node):
-            if node.target is aten.index_put.default:
-                places = moved.get((places, count)) or _from_begin(graph, places, count)
-                moved[found[0], count] = places
+            key = node.target, places, count
+            places = checked.get(key) or _checked(graph, *key)
+            checked[key] = places
             flat = call(graph, aten.view.default, rows, [-1, prod(shape)]) if shape[1:] else rows
             made = call(
                 graph, aten.embedding_dense_backward.default, flat, places, count, -1, False
@@ -77,7 +78,11 @@ def _fits(node: Node, places: Node, rows: Node) -> bool:
     return bool(alike and contiguous and FEW < at.numel() <= MOST and 0 not in made.shape)
 
 
-def _from_begin(graph: Graph, places: Node, count: int) -> Node:
-    """Places of which negative ones count from the end, as numbers of rows."""
-    behind = call(graph, aten.add.Tensor, places, count)
-    return call(graph, aten.where.self, call(graph, aten.lt.Scalar, places, 0), behind, places)
+def _checked(graph: Graph, target: Any, places: Node, count: int) -> Node:
+    """Places as numbers of rows, which they are known to be."""
+    kind = places.meta["val"]
+    told = {"dtype": torch.int32, "device": kind.device}
+    numbers = call(graph, aten.arange.start_step, 0, count, **told)
+    if target is aten.index_put.default:  # where negative ones count from the end
+        return call(graph, aten.index.Tensor, numbers, [places])
+    return call(graph, aten.index_select.default, numbers, 0, places)
