@@ -207,9 +207,11 @@ __device__ __forceinline__ float ws_remainder(float a, float b) {
 __device__ __forceinline__ double ws_remainder(double a, double b) {
     return ws_with_sign_of(fmod(a, b), b);
 }
-__device__ __forceinline__ int ws_remainder(int a, int b) { return ws_with_sign_of(a % b, b); }
+__device__ __forceinline__ int ws_remainder(int a, int b) {
+    return b == 0 ? -1 : ws_with_sign_of(a % b, b);
+}
 __device__ __forceinline__ long long ws_remainder(long long a, long long b) {
-    return ws_with_sign_of(a % b, b);
+    return b == 0 ? -1 : ws_with_sign_of(a % b, b);
 }
 
 //@ unsigned

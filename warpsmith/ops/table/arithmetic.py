@@ -21,6 +21,10 @@ from warpsmith.ops.table.op import (
 )
 
 _BOOL = DataType.Bool
+_BY_ANY = "({{1}} == 0 ? -1 : {{0}} {} {{1}})"
+"""Of integers. The compiler takes what a byte divided by 0 gives for a byte, and it has more bits,
+that went into bytes beside it in a word."""
+
 _UNCHANGED = spelled("{0}", *INTEGERS)
 
 
@@ -99,14 +103,14 @@ ARITHMETIC = (
     operation(
         "div",
         _div,
-        spelled("({0} / {1})", *NUMBERS),
+        joined(spelled("({0} / {1})", *FLOATS), spelled(_BY_ANY.format("/"), *INTEGERS)),
         "Quotient; of integers, towards zero. An integer divisor of 0 gives an unspecified number.",
     ),
     _rounding("floor", np.floor, "floor", "Largest whole number that is not above x."),
     operation(
         "fmod",
         np.fmod,
-        joined(library2("fmod"), spelled("({0} % {1})", *INTEGERS)),
+        joined(library2("fmod"), spelled(_BY_ANY.format("%"), *INTEGERS)),
         "Remainder with the sign of the dividend. An integer divisor of 0 gives an unspecified "
         "number.",
     ),
