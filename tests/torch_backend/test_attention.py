@@ -10,7 +10,7 @@ from torch.fx import GraphModule
 from torch.nn.functional import scaled_dot_product_attention as attention
 
 from warpsmith import knobs, report
-from warpsmith.torch_backend.attention import lay_masks_dense, take_few_rows
+from warpsmith.torch_backend.attention import lay_dense, take_few_rows
 from warpsmith.torch_backend.backend import backend
 
 
@@ -32,6 +32,12 @@ def bare(x: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     return attention(x, x, x) * keys[:, None, :, None]
 
 
+def turned(x: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """Of heads as a convolution gives them, values behind pixels; keys are one with queries."""
+    heads = x.sin().reshape(2, 4, 8, 16).transpose(-1, -2)
+    return attention(heads, heads, value=heads.cos(), attn_mask=keys[:, None, None, :])
+
+
 def operands() -> tuple[torch.Tensor, torch.Tensor]:
     keys = torch.ones(2, 16, dtype=torch.bool)
     keys[:, 12:] = False
@@ -39,12 +45,14 @@ def operands() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(2, 4, 16, 8, generator=torch.manual_seed(0)), keys
 
 
-@pytest.mark.parametrize(("program", "copies"), [(masked, 1), (placed, 1), (dense, 0), (bare, 0)])
-def test_masks_step_by_one_element(program: Any, copies: int) -> None:
+@pytest.mark.parametrize(
+    ("program", "copies"), [(masked, 1), (placed, 1), (turned, 2), (dense, 0), (bare, 0)]
+)
+def test_what_attention_reads_steps_by_one_element(program: Any, copies: int) -> None:
     graphs: list[GraphModule] = []
 
     def seen(module: GraphModule, inputs: Any) -> Any:
-        lay_masks_dense(module)
+        lay_dense(module)
         graphs.append(module)
         return module
 

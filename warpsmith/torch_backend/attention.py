@@ -22,31 +22,31 @@ NAMES = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale"
 ROWS = range(2, 9)
 """Queries of one word that have keys and values in common, for which there is a kernel."""
 
-MASK = 3
-"""The place of the mask among the arguments of attention."""
+READ = NAMES[:4]
+"""Those of them that are tensors."""
 
 
-def lay_masks_dense(module: GraphModule) -> None:
-    """Copy masks that do not step by one element along their last dimension.
+def lay_dense(module: GraphModule) -> None:
+    """Copy what attention reads that does not step by one element along its last dimension.
 
-    The graph is dynamo's, and changed in place. For such masks torch computes attention by products
-    and a softmax in float, and keeps every weight. Layers of `transformers` expand a mask of keys
-    that way, though none of its elements is false.
+    The graph is dynamo's, and changed in place. Of such queries, keys, values and masks torch
+    computes attention by products and a softmax in float, and keeps every weight. Layers of
+    `transformers` expand a mask of keys that way; heads of images are turned.
     """
     for attention in module.graph.find_nodes(
         op="call_function", target=scaled_dot_product_attention
     ):
-        given = {**dict(enumerate(attention.args)), **attention.kwargs}
-        mask = given.get("attn_mask", given.get(MASK))
-        if isinstance(mask, Node) and not _is_dense(mask.meta.get("example_value")):
-            with module.graph.inserting_before(attention):
-                dense = module.graph.call_method("contiguous", (mask,))
-            attention.replace_input_with(mask, dense)
+        given = {**dict(zip(NAMES, attention.args, strict=False)), **attention.kwargs}
+        for node in dict.fromkeys(given[name] for name in READ if name in given):
+            if isinstance(node, Node) and not _is_dense(node.meta.get("example_value")):
+                with module.graph.inserting_before(attention):
+                    dense = module.graph.call_method("contiguous", (node,))
+                attention.replace_input_with(node, dense)
     module.recompile()
 
 
-def _is_dense(mask: object) -> bool:
-    return not isinstance(mask, Tensor) or mask.dim() == 0 or mask.stride(-1) == 1
+def _is_dense(given: object) -> bool:
+    return not isinstance(given, Tensor) or given.dim() == 0 or given.stride(-1) == 1
 
 
 def _attention_of_rows(

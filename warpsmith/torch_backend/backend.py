@@ -9,7 +9,7 @@ from typing import Any
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx import GraphModule
 
-from warpsmith.torch_backend.attention import lay_masks_dense, take_few_rows
+from warpsmith.torch_backend.attention import lay_dense, take_few_rows
 from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
@@ -48,7 +48,7 @@ def backend(
     """
     chosen = read_options(mode, options)
     take_few_rows(module)
-    lay_masks_dense(module)
+    lay_dense(module)
     parameters = parameters_of(module.graph.find_nodes(op="placeholder"))
 
     undefined = False
