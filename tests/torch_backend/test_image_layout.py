@@ -11,8 +11,10 @@ from torch.fx import GraphModule, Node
 from torch.nn.functional import dropout, scaled_dot_product_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.support.binaries import uncompiled
 from warpsmith.torch_backend.backend import backend
 from warpsmith.torch_backend.graph import compile_graph
+from warpsmith.torch_backend.program import Program
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -177,3 +179,21 @@ def test_a_bias_and_its_gradient_are_no_work_of_convolutions(convolutions: list[
     forward, backward = convolutions
     assert forward.args[2] is None
     assert backward.args[-1] == [True, True, False]
+
+
+def test_norms_of_channels_last_are_priced_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each channel was priced as a sector of its own, and norms were sums and what follows."""
+    found: list[str] = []
+
+    def planned(self: Program, values: list[Any]) -> list[torch.Tensor]:
+        with uncompiled():
+            segments = self.executable_for(values).plan_for(values).segments
+        found.extend(each.candidate.scheduler for each in segments if each.candidate)
+        return [torch.empty_like(node.meta["val"], device="cpu") for node in self.recipe.results]
+
+    monkeypatch.setattr(Program, "__call__", planned)
+    torch._dynamo.reset()
+    x = torch.empty(11, 64, 64, 128, dtype=torch.bfloat16).permute(0, 3, 1, 2)
+    with torch.no_grad():
+        torch.compile(torch.nn.GroupNorm(32, 128).bfloat16(), backend=backend)(x)
+    assert found == ["parts"]

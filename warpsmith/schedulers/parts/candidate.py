@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from warpsmith.ir.domains import IterDomain
 from warpsmith.schedulers.kept import InRegisters
 from warpsmith.schedulers.outer_groups.heuristic import faster as images_faster
 from warpsmith.schedulers.parts import apply, heuristic, levels
@@ -16,6 +19,10 @@ class OfParts(InRegisters[Parts]):
     lay = staticmethod(apply.apply)
     sums_parts = True
     view_of = Parts
+
+    @property
+    def walked(self) -> Sequence[IterDomain]:
+        return self.rows.axes
 
     def unfit(self, problem: Problem) -> str:
         grid = not self.declined_by("inner_grid")
