@@ -23,6 +23,7 @@ from warpsmith.planner.rows_first import reduce_rows_first
 from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.planner.summed_again import walk_sums_together
 from warpsmith.schedulers.candidate import Refusals
+from warpsmith.schedulers.equal import share_equal
 from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
@@ -47,6 +48,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     reduce_before_merging(better)
     rewrite(better)
     read_through(better)
+    share_equal(better)
     reduce_rows_first(better)
     in_one_pass(better, alone=True)
     read_as_products_do(better)

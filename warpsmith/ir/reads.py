@@ -8,7 +8,7 @@ number that a host knows; `checked` is an index that was found to lie inside a d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
@@ -20,6 +20,9 @@ from warpsmith.values import dataclass
 CHECKS = ("place", "place_from_end")
 """Operations that give an index which memory says, and trap where there is no such element: the
 second counts negative ones from the end."""
+
+WINDOW = "window"
+"""The kind of reads of which several read the same elements, as those of pools."""
 
 SEARCHES = ("count_up_to", "nth_parted")
 """Operations of a `Search`, of where a row begins, elements between two of it, how many there are,
@@ -151,6 +154,11 @@ class Search(OneResult):
         if source is self.wanted:
             return tuple(zip(source.shape_axes, self.output.root, strict=True))
         return ()
+
+
+def is_window(operation: Operation | None) -> TypeGuard[Read]:
+    """Whether an operation reads one element of each window of a tensor of the same rank."""
+    return isinstance(operation, Read) and operation.kind == WINDOW
 
 
 def stretch_of(tensor: TensorView) -> Read | None:

@@ -12,6 +12,7 @@ from warpsmith.ir.domains import IterDomain, Split
 from warpsmith.ir.exprs import Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.memory_format import MemoryFormat
+from warpsmith.ir.reads import is_window
 from warpsmith.ir.tensor import Operation, TensorView
 
 _KINDS = ("permute", "broadcast", "broadcast_in_dim", "squeeze", "reshape")
@@ -55,7 +56,7 @@ def _is_turned(tensor: TensorView, order: Order) -> bool:
 
 
 def _reads_any_order(operation: Operation) -> bool:
-    return isinstance(operation, Pointwise | Move | Reduction)
+    return isinstance(operation, Pointwise | Move | Reduction) or is_window(operation)
 
 
 def _inherited(operation: Operation, orders: Mapping[int, Order]) -> Order | None:
@@ -63,6 +64,8 @@ def _inherited(operation: Operation, orders: Mapping[int, Order]) -> Order | Non
     if isinstance(operation, Move):
         order = orders.get(operation.source.number)
         return None if order is None else _moved(operation, order)
+    if is_window(operation):
+        return orders.get(operation.sources[0].number)
     if not isinstance(operation, Pointwise):
         return None
     output = operation.output

@@ -29,6 +29,7 @@ from warpsmith.planner.joined import as_decided
 from warpsmith.planner.one_pass import in_one_pass
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.planner.sinks import all_sinks, made_in, merge_sinks
+from warpsmith.planner.windows import of_windows
 from warpsmith.schedulers.rows.columns import BLOCKS, cut_columns, needing, whole_sums
 from warpsmith.schedulers.table import OF_PARTS, PERSISTENT
 
@@ -52,6 +53,9 @@ def cut_region(segments: Segments, sinks: Sequence[int], stored: frozenset[int])
     region = segments.graph.slice(sinks, stored)
     if given := attended(segments, region, sinks, stored):
         return _with_own_kernels(segments, [*sinks, *given], stored, given)
+    if given := of_windows(segments.graph, region, sinks, stored):
+        others = [sink for sink in sinks if sink not in given]
+        return _with_own_kernels(segments, [*others, *given], stored, given)
     read = _read_at_other_places(segments.graph, region)
     whole = segments.of(sinks, stored)
     as_one = segments.go_together(sinks, stored) and segments.decided.kept.isdisjoint(sinks)

@@ -127,7 +127,9 @@ class Candidate:
 
     def read_in_vectors(self, params: Any, problem: Problem) -> tuple[str, ...]:
         """Results that are read in vectors, besides what the parameters name."""
-        return read_in_vectors(self.fusion, problem, params.vector) if self.in_vectors else ()
+        if not self.in_vectors:
+            return ()
+        return read_in_vectors(self.fusion, self.domains, self.walked, problem, params.vector)
 
     def predicted(self, problem: Problem) -> Compared:
         """The strategies that were compared: for as many rows as the model chooses by, which stand

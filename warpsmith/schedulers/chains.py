@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
+from warpsmith.ir import integers
 from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.reads import Read, chosen
+from warpsmith.ir.reads import Read, chosen, is_window
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.values import dataclass
 
 MOST_REPEATED = 8
 """Operations that are computed again at each place where what they make is read."""
+
+MOST_AGAIN = 16
+"""Operations that are computed again for each element of what windows read: about as many as issue
+while it would be stored and read. An estimate."""
 
 MOST_COMPUTED = 64
 """Operations, and moves, that are computed elsewhere at all."""
@@ -36,8 +42,48 @@ def computed(graph: Graph, read: Read) -> frozenset[TensorView]:
     said = {chosen(k, index.dtype) for k, index in enumerate(read.indices)}
     if any(node in said for inside in read.insides for node in inside.walk()):
         return frozenset()
-    chains = _Chains(graph, bool(read.indices), len(read.sources) == 1)
+    most = _most_again(graph, read) if is_window(read) else MOST_REPEATED
+    chains = _Chains(graph, bool(read.indices), len(read.sources) == 1, most)
     return frozenset(t for s in read.sources for t in chains.of(s, few_of(s, read)))
+
+
+def _most_again(graph: Graph, window: Read) -> int:
+    """Operations that may be computed again where each window needs their result.
+
+    None where what makes it is reduced, too: the kernel that has that loads it for the sum, and
+    stores what windows read.
+    """
+    (source,) = window.sources
+    again = -1 + sum(_share(use, source) for use in graph.uses(source))
+    if again <= 0:
+        return MOST_COMPUTED
+    return 0 if _is_of_reduction(source) else int(MOST_AGAIN / again)
+
+
+def _share(use: Operation, source: TensorView) -> Fraction:
+    """How often an operation reads each element of a tensor, on average: much more often than it is
+    worth to compute it where a call says that.
+    """
+    share = Fraction(1)
+    for axis, own in zip(use.outputs[0].root, source.shape_axes, strict=False):
+        if is_window(use) and axis.extent != own.extent:
+            count, size = (integers.constant(each.extent) for each in (axis, own))
+            if not count or not size:
+                return Fraction(MOST_AGAIN + 1)
+            share *= Fraction(count, size)
+    return share
+
+
+def _is_of_reduction(tensor: TensorView) -> bool:
+    pending, met = [tensor], {tensor}
+    while pending:
+        made = pending.pop().definition
+        if isinstance(made, Reduction):
+            return True
+        more = [] if made is None else [each for each in tensor_inputs(made) if each not in met]
+        pending += more
+        met.update(more)
+    return False
 
 
 def few_of(tensor: TensorView, read: Read) -> int:
@@ -105,11 +151,13 @@ class _Chains:
         chosen: by tensors of indices, which may choose an element many times.
         one: it reads one tensor; what nothing else needs is then not computed again, but elsewhere,
             where nothing is chosen.
+        most: operations that are computed again.
     """
 
     graph: Graph
     chosen: bool
     one: bool
+    most: int = MOST_REPEATED
 
     def of(self, source: TensorView, few: int) -> tuple[TensorView, ...]:
         """The tensors of the chain that makes a source, it the first; none where there is something
@@ -141,7 +189,7 @@ class _Chains:
             found += isinstance(made, Pointwise)
             if isinstance(made, Pointwise) and tensor in apart:
                 repeated += len(own) - (tensor not in again)
-            if max(repeated, len(own)) > MOST_REPEATED:
+            if len(own) > MOST_REPEATED or repeated > self.most:
                 return ()
             for needed in {t for t in tensor_inputs(made) if t in readers}:
                 readers[needed] += 1

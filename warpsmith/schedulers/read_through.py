@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Final
 
 from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain, IterType
@@ -17,19 +16,17 @@ from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, w
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Own, Part, Read, at
-from warpsmith.ir.scalar import Apply, Const, Expr
+from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
 from warpsmith.ops.broadcasting import add_axes, joined_axes
-from warpsmith.ops.factories import full, iota
+from warpsmith.ops.factories import full
+from warpsmith.ops.numbers import numbers
 from warpsmith.ops.promotion import cast, cast_tensor, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
 from warpsmith.schedulers.chains import computed, few_of, is_of_product, renames
 from warpsmith.values import dataclass
-
-MOST_SMALL = 2**28
-"""Numbers below this are compared in 32 bits: few of them are added."""
 
 
 def read_through(fusion: Fusion) -> None:
@@ -177,7 +174,8 @@ def _compute(fusion: Fusion, read: Read, computed: frozenset[TensorView]) -> Non
             if result is None or part.inside == integers.TRUE:
                 result = value
             else:
-                result = pointwise.where(_places(fusion, read, part.inside), value, result)
+                inside = numbers(fusion, read.output.root, part.inside)
+                result = pointwise.where(inside, value, result)
         result = cast(as_tensor(result, "where"), dtype)
     assert isinstance(result, TensorView)
     fusion.replace(read, Pointwise("set", (result,), read.output))
@@ -210,6 +208,20 @@ def _own(read: Read, part: Part) -> TensorView | None:
     return add_axes(part.source, [k not in known for k in range(len(root))])
 
 
+def _along_own(part: Part) -> Part:
+    """A part of what has one element along some dimensions: where it is along the others, and under
+    which predicates of these.
+    """
+    axes = part.source.shape_axes
+    if part.inside == integers.TRUE or not any(axis.is_broadcast for axis in axes):
+        return part
+    pairs = zip(part.places, axes, strict=True)
+    places = tuple(integers.ZERO if axis.is_broadcast else place for place, axis in pairs)
+    own = {node for place in places for node in place.walk() if isinstance(node, Own)}
+    insides = [bound for bound in integers.conjuncts(part.inside) if own.intersection(bound.walk())]
+    return Part(part.source, places, integers.conjunction(*insides))
+
+
 def _before_rounding(value: TensorView) -> TensorView:
     """What is rounded to fewer bits at last; the tensor itself where nothing is."""
     made = value.definition
@@ -229,7 +241,10 @@ class _Elsewhere:
     _known: dict[Part, TensorView] = field(default_factory=dict)
 
     def element(self, part: Part) -> TensorView:
-        """That at the places of a part, with 0 for what is not inside."""
+        """That at the places of a part, with 0, or what is along its own dimensions, for what is
+        not inside.
+        """
+        part = _along_own(part)
         if part not in self._known:
             self._known[part] = self._element(part)
         return self._known[part]
@@ -260,7 +275,7 @@ class _Elsewhere:
             rank = len(self.read.output.root)
             return full([1] * rank, made.value, tensor.dtype, fusion=fusion)
         if isinstance(made, Iota) and not self.read.indices:
-            number: Value = _places(fusion, self.read, part.places[0])
+            number: Value = numbers(fusion, self.read.output.root, part.places[0])
             if (made.start, made.step) != (Const(0, tensor.dtype), Const(1, tensor.dtype)):
                 number = converted(number, tensor.dtype)
                 number = pointwise.add(pointwise.mul(number, made.step), made.start)
@@ -283,42 +298,3 @@ class _Elsewhere:
         given = ((tensor,), read.indices, fill, (places,), (part.inside,), output)
         self.fusion.append(Read(read.kind, *given))
         return output
-
-
-_FLOORED: Final = {"floordiv": "floor_divide", "mod": "remainder"}
-"""Operations of tensors that round down, as those of places do."""
-
-
-def _places(fusion: Fusion, read: Read, wanted: Expr) -> TensorView:
-    """The elements of which a predicate is true, or the places that they have."""
-    rank = len(read.output.root)
-    dtype = DataType.Int32 if _is_small(read, wanted) else DataType.Int
-
-    def value(expr: Expr) -> Value:
-        if isinstance(expr, Own):
-            dim = next(k for k in range(rank) if expr == at(k))
-            numbers = iota(read.output.root[dim].extent, dtype=dtype, fusion=fusion)
-            return add_axes(numbers, [k != dim for k in range(rank)])
-        if not isinstance(expr, Apply) or not any(isinstance(node, Own) for node in expr.walk()):
-            return expr
-        found = value(expr.args[0])
-        for arg in expr.args[1:]:
-            found = getattr(pointwise, _FLOORED.get(expr.op, expr.op))(found, value(arg))
-        return found
-
-    found = value(wanted)
-    if isinstance(found, TensorView):
-        return found
-    return full(
-        [1] * rank, found, found.dtype if found.dtype is DataType.Bool else dtype, fusion=fusion
-    )
-
-
-def _is_small(read: Read, wanted: Expr) -> bool:
-    """Whether all numbers of a predicate are constants, and indices of 32 bits hold its sums."""
-    extents = [axis.extent for axis in read.output.root]
-    nodes = [node for expr in (wanted, *extents) for node in expr.walk() if not node.args]
-    numbers = [node.value for node in nodes if isinstance(node, Const)]
-    return len(numbers) == sum(not isinstance(node, Own) for node in nodes) and all(
-        abs(number) < MOST_SMALL for number in numbers
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from warpsmith.ir import integers
@@ -56,38 +56,76 @@ def single_reads(
 
 def steps_of_reads(
     fusion: Program, domains: DomainMap, run: InnerRun, problem: Problem, width: int
-) -> Iterator[tuple[int, bool]]:
-    """Of each read along a run, bytes from one element to the next, and whether vectors take them;
-    where these do not go on evenly, or indices choose them, those of an element.
+) -> Iterator[tuple[int, bool, bool]]:
+    """Of each read along a run, bytes from one element to the next, whether vectors take them, and
+    whether others lie between; where these do not go on evenly, or indices choose them, the bytes
+    are those of an element.
     """
-    for read in _along(fusion, domains, run):
-        along, steps = len(read.output.root) - 1, []
+    group = domains.group(run.axes[-1]) if run.axes else None
+    for read in reads(fusion):
+        groups = [*map(domains.group, read.output.root)]
+        steps, sizes = list[int](), list[int]()
+        if group not in groups:
+            continue
+        along = groups.index(group)
         for part in read.parts:
             terms = polynomial(_number(problem, _place(part)))
             even = all(m == (at(along),) for m in terms if any(_has(f, along) for f in m))
             step = abs(terms.get((at(along),), 0)) if even else 1
-            step = 0 if read.output.root[-1].is_broadcast else step
-            steps.append(step * part.source.dtype.size)
-        yield max(steps, default=0), width > 1 and _walks(read, problem, width)
+            step = 0 if read.output.root[along].is_broadcast else step
+            sizes.append(part.source.dtype.size)
+            steps.append(step * sizes[-1])
+        whole = width > 1 and along == _lane_of(read) and _walks(read, problem, width)
+        yield max(steps, default=0), whole, steps > sizes
 
 
 def _along(fusion: Program, domains: DomainMap, run: InnerRun) -> list[Read]:
-    """The reads of which the last dimension is a run's."""
+    """The reads whose vectors are along a run's last dimension."""
     group = domains.group(run.axes[-1]) if run.axes else None
-    inner = [(read, read.output.root[-1]) for read in reads(fusion) if read.output.root]
+    inner = [(r, r.output.root[_lane_of(r)]) for r in reads(fusion) if r.output.root]
     return [read for read, last in inner if domains.group(last) == group]
 
 
 def read_in_vectors(
-    fusion: Program, problem: Problem, width: int, *, across: bool = False
+    fusion: Program,
+    domains: DomainMap,
+    walked: Sequence[IterDomain],
+    problem: Problem,
+    width: int,
+    *,
+    across: bool = False,
 ) -> tuple[str, ...]:
     """Names of the results of which a vector's elements lie side by side, and aligned, in what is
     read, or are one: not where vectors go `across` rows.
+
+    Args:
+        walked: the dimensions of loops, of which vectors have the last one; none where it is not
+            known.
     """
     if width == 1 or across:
         return ()
-    found = (r for r in reads(fusion) if _is_shared(r, fusion) or _walks(r, problem, width))
-    return tuple(read.output.name for read in found)
+    fastest = domains.group(walked[-1]) if walked else None
+
+    def lies_so(read: Read) -> bool:
+        along = _lane_of(read)
+        if along < len(read.output.root) - 1:
+            if domains.group(read.output.root[along]) != fastest:
+                return False
+        elif _is_shared(read, fusion):
+            return True
+        return _walks(read, problem, width)
+
+    return tuple(read.output.name for read in filter(lies_so, reads(fusion)))
+
+
+def _lane_of(read: Read) -> int:
+    """The result's dimension along which elements lie side by side in all that is read: the last
+    one where there is none, and -1 of a scalar.
+    """
+    last = len(read.output.root) - 1
+    places = [*map(_place, read.parts)]
+    dims = (k for k in range(last, -1, -1) if all(_is_adjacent(place, k) for place in places))
+    return next(dims, last)
 
 
 def _is_shared(read: Read, fusion: Program) -> bool:
@@ -101,10 +139,10 @@ def _is_shared(read: Read, fusion: Program) -> bool:
 
 
 def _walks(read: Read, problem: Problem, width: int) -> bool:
-    """Whether vectors along the result's last dimension are such of all parts, of which each has
-    all of a vector, or none, and whose indices choose whole vectors.
+    """Whether vectors along the result's dimension are such of all parts, of which each has all of
+    a vector, or none, and whose indices choose whole vectors.
     """
-    along, known = len(read.output.root) - 1, partial(_number, problem)
+    along, known = _lane_of(read), partial(_number, problem)
     if along < 0 or problem.size(read.output.root[along].extent) % width:
         return False
     if not all(index.shape_axes[along].is_broadcast for index in read.indices):
@@ -206,7 +244,7 @@ def read_by_vectors(fusion: Fusion, names: Iterable[str], width: int) -> None:
         lane = output.loop[-1] if output.loop else None
         if lane is None or lane.parallel is not ParallelType.serial:
             continue
-        walked = domains.group(output.root[-1])
+        walked = domains.group(output.root[_lane_of(read)])
         if domains.extent_of(lane) == integers.index(width) and _fastest(domains, lane) == walked:
             _leave(read, len(output.loop) - 1)
             parallelize(output, -1, ParallelType.vectorize)

@@ -47,9 +47,9 @@ def unpack_in_place_of_stack(fusion: Fusion, stack: Read) -> bool:
     """Put shifts by numbers along the new dimension for a stack of both halves of the bytes of one
     tensor, in either order; whether it is such.
     """
-    place, output = stack.arguments[0], stack.output
-    if stack.kind != "cat" or len(stack.parts) != 2 or not isinstance(place, int):
+    if stack.kind != "cat" or len(stack.parts) != 2 or not isinstance(stack.arguments[0], int):
         return False
+    place, output = stack.arguments[0], stack.output
     halves = [_bits(_before_stack(part.source, place)) for part in stack.parts]
     first, second = halves
     if first is None or second is None or {first.low, second.low} != {0, BITS}:

@@ -41,11 +41,13 @@ class _Access:
 
     Attributes:
         whole: one access takes all of them.
+        skips: other elements lie between, which other accesses read.
     """
 
     width: int
     step: int
     whole: bool
+    skips: bool = False
 
     @property
     def passes(self) -> float:
@@ -78,9 +80,13 @@ def side_by_side(
     }
 
     def us(width: int) -> float:
-        """What memory takes, or L1, by which a warp passes once a cycle."""
-        passes = sum(access.passes for access in accesses[width]) * elements / WARP
-        return max(memory_us, passes / (target.rates.clock * target.sm_count))
+        """What memory takes, or L1, by which a warp passes once a cycle; and both where each line
+        is read by several accesses, of which the first waits for memory.
+        """
+        each_us = elements / WARP / (target.rates.clock * target.sm_count)
+        passes = sum(access.passes for access in accesses[width])
+        again = sum(access.passes for access in accesses[width] if access.skips)
+        return max(memory_us, (passes - again) * each_us) + again * each_us
 
     best = min(accesses, key=us)
     loads = sum(1 if each.whole else best for each in accesses[best])
@@ -108,9 +114,9 @@ def _accesses(
         step = _step(domains, cached, run, problem)
         if step:
             yield _Access(width, step * cached.memory.dtype.size, cached.name in names)
-    for step, whole in steps_of_reads(fusion, domains, run, problem, width):
+    for step, whole, skips in steps_of_reads(fusion, domains, run, problem, width):
         if step:
-            yield _Access(width, step, whole)
+            yield _Access(width, step, whole, skips)
 
 
 def _step(domains: DomainMap, cached: Cached, run: InnerRun, problem: Problem) -> int:

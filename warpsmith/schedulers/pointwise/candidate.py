@@ -35,7 +35,8 @@ class Pointwise(Candidate):
     def read_in_vectors(self, params: PointwiseParams, problem: Problem) -> tuple[str, ...]:
         if not params.exact:
             return ()
-        return read_in_vectors(self.fusion, problem, params.vector, across=params.across)
+        given = self.fusion, self.domains, self.walked, problem, params.vector
+        return read_in_vectors(*given, across=params.across)
 
     def no_ring(self, problem: Problem) -> str:
         return heuristic.no_ring(self.fusion, self.domains, self.caches, problem)

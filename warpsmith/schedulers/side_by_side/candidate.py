@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from warpsmith.ir.apart import apart
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.mapping import map_of
 from warpsmith.ir.program import Program
 from warpsmith.schedule.caches import cache_after, cache_before
 from warpsmith.schedulers.caching import Cached, in_memory, moved
@@ -91,7 +92,8 @@ class SideBySide(Candidate):
 
 def _reading(program: Program, params: PointwiseParams, problem: Problem) -> PointwiseParams:
     """The schedule with what the program reads at computed places in vectors."""
-    names = read_in_vectors(program, problem, params.vector, across=params.across)
+    given = program, map_of(program), (), problem, params.vector
+    names = read_in_vectors(*given, across=params.across)
     return replace(params, vectorized=(*params.vectorized, *names))
 
 
