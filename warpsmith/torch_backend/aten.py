@@ -10,7 +10,7 @@ import torch
 from warpsmith import ops
 from warpsmith.ir.dtypes import DataType
 from warpsmith.runtime.arrays import torch_dtypes
-from warpsmith.torch_backend import arithmetic, meanings
+from warpsmith.torch_backend import arithmetic, meanings, pools, unfolds
 from warpsmith.torch_backend.comparisons import compared
 from warpsmith.torch_backend.meanings import Meaning
 
@@ -105,11 +105,19 @@ TABLE: Mapping[str, Meaning] = {
     "__lshift__.Tensor": meanings.plain(ops.bitwise_left_shift),
     "__rshift__.Scalar": meanings.plain(ops.bitwise_right_shift),
     "__rshift__.Tensor": meanings.plain(ops.bitwise_right_shift),
+    "_adaptive_avg_pool2d": pools.adaptive_avg_pool,
+    "_adaptive_avg_pool2d_backward": pools.adaptive_avg_pool_gradient(2),
+    "_adaptive_avg_pool3d": pools.adaptive_avg_pool,
+    "_adaptive_avg_pool3d_backward": pools.adaptive_avg_pool_gradient(3),
     "_grouped_mm": meanings.grouped,
     "_to_copy": meanings.converted,
     "_unsafe_view": meanings.reshaped,
     "add.Scalar": arithmetic.scaled(ops.add),
     "add.Tensor": arithmetic.scaled(ops.add),
+    "adaptive_max_pool2d": pools.adaptive_max_pool,
+    "adaptive_max_pool2d_backward": pools.adaptive_max_pool_gradient(2),
+    "adaptive_max_pool3d": pools.adaptive_max_pool,
+    "adaptive_max_pool3d_backward": pools.adaptive_max_pool_gradient(3),
     "addcdiv": arithmetic.product_added(ops.truediv),
     "addcmul": arithmetic.product_added(ops.mul),
     "addmm": meanings.product(ops.addmm),
@@ -121,6 +129,10 @@ TABLE: Mapping[str, Meaning] = {
     "any": meanings.extreme(ops.any),
     "any.dim": meanings.extreme(ops.any),
     "any.dims": meanings.extreme(ops.any),
+    "avg_pool2d": pools.avg_pool(2),
+    "avg_pool2d_backward": pools.avg_pool_gradient(2),
+    "avg_pool3d": pools.avg_pool(3),
+    "avg_pool3d_backward": pools.avg_pool_gradient(3),
     "baddbmm": meanings.product(ops.baddbmm),
     "bitwise_left_shift.Tensor": meanings.plain(ops.bitwise_left_shift),
     "bitwise_left_shift.Tensor_Scalar": meanings.plain(ops.bitwise_left_shift),
@@ -133,6 +145,7 @@ TABLE: Mapping[str, Meaning] = {
     "clamp_max.Tensor": meanings.plain(ops.minimum),
     "clamp_min": meanings.plain(ops.maximum),
     "clamp_min.Tensor": meanings.plain(ops.maximum),
+    "col2im": unfolds.images,
     "clone": meanings.copied,
     "constant_pad_nd": meanings.padded,
     "copy": meanings.overwritten,
@@ -146,11 +159,16 @@ TABLE: Mapping[str, Meaning] = {
     "embedding": lambda at, table, index, *args: ops.embedding(index, table),
     "gather": meanings.gathered,
     "gelu": meanings.gelu,
+    "im2col": unfolds.columns,
     "index.Tensor": meanings.indexed,
     "index_select": lambda at, x, dim, index: ops.index_select(x, index, dim),
     "lift_fresh_copy": meanings.copied,
     "logical_xor": lambda at, a, b: ops.ne(ops.cast(a, DataType.Bool), ops.cast(b, DataType.Bool)),
     "max.dim": meanings.best(ops.max, ops.argmax),
+    "max_pool2d_with_indices": pools.max_pool(2),
+    "max_pool2d_with_indices_backward": pools.max_pool_gradient(2),
+    "max_pool3d_with_indices": pools.max_pool(3),
+    "max_pool3d_with_indices_backward": pools.max_pool_gradient(3),
     "mean": meanings.accumulation(ops.mean),
     "mean.dim": meanings.accumulation(ops.mean),
     "min.dim": meanings.best(ops.min, ops.argmin),
@@ -176,9 +194,12 @@ TABLE: Mapping[str, Meaning] = {
     "sub.Tensor": arithmetic.scaled(ops.sub),
     "sum": meanings.accumulation(ops.sum),
     "sum.dim_IntList": meanings.accumulation(ops.sum),
+    "unfold_backward": unfolds.unfolded_gradient,
     "var.correction": meanings.var,
     "var_mean.correction": meanings.var_mean,
     "warpsmith.attention_of_rows": meanings.attended,
+    "warpsmith.max_pool_in_windows": pools.max_pool_in_windows,
+    "warpsmith.max_pool_in_windows_gradient": pools.max_pool_in_windows_gradient,
     "where.self": meanings.plain(ops.where),
 }
 """By torch's name, `aten.` and `.default` left out, each operation that a fusion takes."""

@@ -41,10 +41,13 @@ _KEPT = (
     "scaled_dot_product",  # attention is torch's
     "embedding_dense_backward",
     "index_add",  # torch adds in no order, and where its parts are sorted first
+    "col2im",
+    "im2col",
     "bernoulli",
     "native_dropout",
     "roll",  # torch's parts choose rows by numbers that each element computes
     "nll_loss2d",
+    "unfold_backward",
     "select_scatter",  # a part of an input is written in its place
 )
 """Operations of which there are better kernels than of their parts."""

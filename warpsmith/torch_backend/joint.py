@@ -9,6 +9,7 @@ from torch._functorch.compile_utils import fx_graph_cse
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
+from warpsmith.torch_backend.chosen import save_in_windows
 from warpsmith.torch_backend.image_layout import lay_out
 from warpsmith.torch_backend.parts import join_parts
 from warpsmith.torch_backend.permutations import read_gradients
@@ -25,6 +26,7 @@ def partition(
     join_parts(module.graph)
     read_gradients(module.graph)
     add_up_pixels(module.graph)
+    save_in_windows(module.graph)
     let_compute_again(module.graph, num_fwd_outputs)
     read_words_again(module.graph)
     save_compared(module.graph)
