@@ -75,6 +75,10 @@ def _norms(x: list[Tensor]) -> nn.Module:
     return nn.Sequential(nn.BatchNorm2d(x[0].shape[1]), nn.ReLU())
 
 
+def _stem(x: list[Tensor]) -> nn.Module:
+    return nn.Sequential(_norms(x), nn.MaxPool2d(3, 2, 1))
+
+
 def _groups(x: list[Tensor]) -> nn.Module:
     return nn.Sequential(nn.GroupNorm(32, x[0].shape[1]), nn.SiLU())
 
@@ -83,6 +87,8 @@ MODULES: Mapping[str, Trained] = {
     "batch_norm": _trained(_norms, "N C A A", wide=True),
     "batch_norm_last": _trained(_norms, "N C A A", wide=True, channels_last=True),
     "batch_norm_rows": _trained(lambda x: nn.BatchNorm1d(x[0].shape[1]), "R D", wide=True),
+    "stem": _trained(_stem, "N 64 112 112", wide=True),
+    "stem_last": _trained(_stem, "N 64 112 112", wide=True, channels_last=True),
     "group_norm": _trained(_groups, "N C E E"),
     "instance_norm": _trained(lambda x: nn.InstanceNorm2d(x[0].shape[1], affine=True), "N C E E"),
     "layer_norm": _trained(lambda x: nn.LayerNorm(x[0].shape[1]), "R D"),
@@ -109,6 +115,8 @@ MODULES: Mapping[str, Trained] = {
     "standardized": _plain(
         lambda x: (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + 1e-5), "R D"
     ),
+    "pooled": _plain(lambda x: F.max_pool2d(x.relu(), 2), "N C E E"),
+    "means_of_windows": _plain(lambda x: F.avg_pool2d(x, 3, 1, 1), "N C A A"),
     "enlarged": _plain(lambda x: F.interpolate(x, scale_factor=2.0), "N 64 E E"),
     "enlarged_evenly": _plain(
         lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear"), "N 32 E E"
