@@ -29,6 +29,7 @@ COINCIDENCES = {
     ("lower/changes.py", 1024): "bytes of the widest swizzle's pattern",
     ("lower/exchanges.py", 2048): "bytes of stages for exchanges",
     ("lower/passes/overlay_shared.py", 1024): "bytes that are worth it",
+    ("nn/embeddings.py", 1024): "rows of a chunk",
     ("nn/calls.py", 65536): "elements of a small norm",
     ("ops", 2**31 - 1): "the largest 32-bit number",
     ("protocol", 1024): "iterations to which loops are cut",

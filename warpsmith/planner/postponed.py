@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from warpsmith.ir.exprs import Move, Pointwise
+from warpsmith.ir.disjoint import Disjoint
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Read
 from warpsmith.planner.crossing import Crossing, enlarges
@@ -81,16 +82,13 @@ class _Region:
 
     def together(self, later: Mapping[int, int]) -> list[set[int]]:
         """Those of them that pass each other something, or read the same, in one later region."""
-        graph, group_of = self.graph, dict[int, set[int]]()
+        graph, found = self.graph, Disjoint[int]()
         known: dict[tuple[int, int], int] = {}
         for position in sorted(later):
-            group = group_of[position] = {position}
+            found.add(position)
             for tensor in (*graph.sources(position), *graph.made(position)):
-                other = known.setdefault((tensor, later[position]), position)
-                if group_of[other] is not group:
-                    group |= group_of[other]
-                    group_of.update(dict.fromkeys(group_of[other], group))
-        return list({id(group): group for group in group_of.values()}.values())
+                found.join(position, known.setdefault((tensor, later[position]), position))
+        return [*map(set, found.sets())]
 
     def is_worth(self, group: set[int], later: Mapping[int, int]) -> bool:
         """Whether no more bytes are moved where all of a group wait, by what an element has."""

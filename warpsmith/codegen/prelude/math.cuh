@@ -214,6 +214,18 @@ __device__ __forceinline__ long long ws_remainder(long long a, long long b) {
     return b == 0 ? -1 : ws_with_sign_of(a % b, b);
 }
 
+//@ integer_quotient
+// By 0 as well: the compiler takes what a byte divided by 0 gives for a byte, and it has more bits,
+// that went into bytes beside it in a word.
+template <class A, class B>
+__device__ __forceinline__ auto ws_quotient(A a, B b) -> decltype(a / b) {
+    return b == 0 ? -1 : a / b;
+}
+template <class A, class B>
+__device__ __forceinline__ auto ws_rest(A a, B b) -> decltype(a % b) {
+    return b == 0 ? -1 : a % b;
+}
+
 //@ unsigned
 /// Unsigned arithmetic inside: overflow of signed numbers would be undefined, not wrapping.
 template <class T> struct ws_unsigned;

@@ -21,10 +21,6 @@ from warpsmith.ops.table.op import (
 )
 
 _BOOL = DataType.Bool
-_BY_ANY = "({{1}} == 0 ? -1 : {{0}} {} {{1}})"
-"""Of integers. The compiler takes what a byte divided by 0 gives for a byte, and it has more bits,
-that went into bytes beside it in a word."""
-
 _UNCHANGED = spelled("{0}", *INTEGERS)
 
 
@@ -103,16 +99,18 @@ ARITHMETIC = (
     operation(
         "div",
         _div,
-        joined(spelled("({0} / {1})", *FLOATS), spelled(_BY_ANY.format("/"), *INTEGERS)),
+        joined(spelled("({0} / {1})", *FLOATS), spelled("ws_quotient({0}, {1})", *INTEGERS)),
         "Quotient; of integers, towards zero. An integer divisor of 0 gives an unspecified number.",
+        ("integer_quotient",),
     ),
     _rounding("floor", np.floor, "floor", "Largest whole number that is not above x."),
     operation(
         "fmod",
         np.fmod,
-        joined(library2("fmod"), spelled(_BY_ANY.format("%"), *INTEGERS)),
+        joined(library2("fmod"), spelled("ws_rest({0}, {1})", *INTEGERS)),
         "Remainder with the sign of the dividend. An integer divisor of 0 gives an unspecified "
         "number.",
+        ("integer_quotient",),
     ),
     operation(
         "frac",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import map_of
-from warpsmith.schedule.inline import inline_at, inline_most
+from warpsmith.schedule.inline import inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
 from warpsmith.schedule.transforms import parallelize, split
 from warpsmith.schedulers.caching import Cached, vectorize
@@ -74,6 +74,5 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: ScanParams) -> Non
     vectorize(caches, params.vectorized)
     early = {cached.register for cached in caches if cached.load}
     early |= {read.output for read in reads(fusion)}
-    inline_most(fusion, [tensor for tensor in fusion.computed if tensor not in early])
     # A thread asks for its elements together: none of them waits for what another one stores.
-    inline_at(output, len(output.loop) - 1, best_effort=True, selected_tensors=list(early))
+    inline_most(fusion, limits=dict.fromkeys(early, len(output.loop) - 1))
