@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
-from warpsmith.ir.exprs import Move, Pointwise
 from warpsmith.ir.disjoint import Disjoint
+from warpsmith.ir.exprs import Move, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Read
 from warpsmith.planner.crossing import Crossing, enlarges
