@@ -49,16 +49,21 @@ def gradients(
 
 
 def furthest(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> float:
-    """The largest distance of a gradient from the expected one, as a share of the largest of all.
+    """The largest of their `distances`."""
+    return max(distances(found, expected))
+
+
+def distances(found: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> list[float]:
+    """How far each gradient is from the expected one, as a share of the largest of all.
 
     A gradient that is zero in theory, as that of a bias of keys, is noise: its own size says
     nothing.
     """
     if len(found) != len(expected):
-        return float("inf")
+        return [float("inf")]
     scale = max(float(each.double().norm()) for each in expected)
     pairs = zip(found, expected, strict=True)
-    return max(float((a.double() - b.double()).norm()) for a, b in pairs) / scale
+    return [float((a.double() - b.double()).norm()) / scale for a, b in pairs]
 
 
 def on_cpu(name: str, size: Size = TINY) -> tuple[float, float, float]:
