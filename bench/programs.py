@@ -133,6 +133,15 @@ def _adam(p: Tensor, g: Tensor, m: Tensor, v: Tensor) -> tuple[Tensor, Tensor, T
     return p - 1e-3 * m / (v.sqrt() + 1e-8), m, v
 
 
+def _lion(p: Tensor, g: Tensor, m: Tensor) -> tuple[Tensor, Tensor]:
+    return p * 0.999 - 1e-4 * torch.sign(0.9 * m + 0.1 * g), 0.99 * m + 0.01 * g
+
+
+def _alike(a: Tensor, b: Tensor) -> Tensor:
+    a, b = ((t - t.mean(0)) / t.std(0) for t in (a, b))
+    return a.T @ b / a.shape[0]
+
+
 def _pixels(x: Tensor, mean: Tensor, deviation: Tensor) -> Tensor:
     return ((x.float() / 255 - mean) / (deviation.abs() + 0.1)).to(torch.bfloat16)
 
@@ -253,6 +262,8 @@ PROGRAMS: Mapping[str, Program] = {
     "softcap": of(lambda x: torch.tanh(x / 30) * 30, "512 V"),
     "leaky": of(lambda x: F.leaky_relu(x), "R O"),
     "hardswish": of(lambda x: x * F.relu6(x + 3) / 6, "N C A A"),
+    "lion": of(_lion, "R D", "R D", "R D"),
+    "alike": of(_alike, "Q C", "Q C", dtype=torch.float32),
     # words
     "add_norm": of(
         lambda x, y, w, b: F.layer_norm(x + y, x.shape[-1:], w, b), "R D", "R D", "D", "D"

@@ -60,6 +60,11 @@ def _plain(function: Callable[..., Tensor], *shapes: str) -> Trained:
     return _trained(lambda inputs: _Plain(function), *shapes)
 
 
+def _turned_pairs(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    a, b = x[..., ::2], x[..., 1::2]
+    return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2)
+
+
 def _rotated(q: Tensor) -> Tensor:
     angles = (
         torch.arange(q.shape[-2], device=q.device)[:, None] * 0.01 * torch.ones_like(q[0, 0, 0])
@@ -139,6 +144,8 @@ MODULES: Mapping[str, Trained] = {
     "triplet": _plain(_triplet, *("R D",) * 3),
     "overlap": _plain(_overlap, *("N 224 224",) * 2),
     "squeezed": _plain(_squeezed, "N C A A"),
+    "scaled_layer": _plain(lambda x, y, g: x + g * y, "R D", "R D", "D"),
+    "turned_pairs": _plain(_turned_pairs, "B S 16 128", "S 1 64", "S 1 64"),
     "mean_of_words": _plain(lambda x: x.mean(1), "B S H"),
 }
 """By name; forward and backward of what networks have beside their products."""
