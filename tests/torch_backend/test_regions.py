@@ -6,7 +6,9 @@ import torch
 from tests.torch_backend.graphs import compiled
 from warpsmith.ir.exprs import Pointwise
 from warpsmith.ir.reads import Read
+from warpsmith.torch_backend.backend import backend
 from warpsmith.torch_backend.program import Program
+from warpsmith.torch_backend.report import report
 
 
 def sizes(function: object, *inputs: torch.Tensor) -> list[int]:
@@ -24,6 +26,27 @@ def test_what_torch_runs_comes_between_regions() -> None:
 
     # exp, add and sin are one region, multiplication and the last addition the next
     assert sizes(around, torch.randn(5)) == [2, 3]
+
+
+def test_what_reads_one_tensor_is_one_region() -> None:
+    def beside(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        return [x.sin(), x.t().cos(), y.exp()]
+
+    assert sizes(beside, torch.randn(4, 3), torch.randn(5)) == [1, 2]
+
+
+@pytest.mark.usefixtures("fresh")
+def test_what_reads_one_size_is_not() -> None:
+    class Halves(torch.nn.Linear):  # type: ignore[misc]  # torch is not analysed
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            count = x.shape[0] // 2
+            return x[:count].sin() + self.bias, y[:count].cos()
+
+    model, x, y = Halves(6, 6).requires_grad_(False), torch.randn(4, 6), torch.randn(4, 6)
+    fast = torch.compile(model, backend=backend, dynamic=True)
+    torch.testing.assert_close(fast(x, y), model(x, y))
+    (graph,) = report(fast).graphs
+    assert len(graph.regions) == 2
 
 
 def test_what_only_reads_inputs_is_computed_where_it_is_read() -> None:

@@ -261,28 +261,24 @@ def _joined(
 
     def sources(node: Node) -> Iterator[Node]:
         for each in node.all_input_nodes:
-            if kinds[each] is Kind.taken:
-                yield each
-            elif kinds[each] is Kind.free:
-                yield from sources(each)
-
-    def given(node: Node) -> Iterator[Node]:
-        for each in node.all_input_nodes:
             if kinds[each] is Kind.free:
-                yield from given(each)
-            elif kinds[each] is not Kind.taken or levels[each] != levels[node]:
+                yield from sources(each)
+            else:
                 yield each
 
+    read: dict[Node, list[Node]] = {}
     for node in nodes:
         if kinds[node] is Kind.taken:
             found.add(node)
             for each in sources(node):
-                if levels[each] == levels[node]:
+                if kinds[each] is Kind.taken and levels[each] == levels[node]:
                     found.join(each, node)
+                elif tensors_of(each):  # and no number, such as a size
+                    read.setdefault(node, []).append(each)
     readers: dict[tuple[Node, int], Node] = {}
-    for region in list(found.sets()):
+    for region in found.sets():
         if not any(map(writes, region)):
             for node in region:
-                for each in given(node):
+                for each in read.get(node, ()):
                     found.join(readers.setdefault((each, levels[node]), node), node)
     yield from map(tuple, found.sets())
