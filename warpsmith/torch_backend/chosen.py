@@ -13,6 +13,7 @@ from torch.fx import Graph, Node
 
 from warpsmith.torch_backend.changes import call, given
 from warpsmith.torch_backend.pools import MOST_READ
+from warpsmith.torch_backend.windows import several
 
 aten = torch.ops.aten
 
@@ -42,10 +43,8 @@ def _max_pool(
     return largest, numbers.to(torch.int8)
 
 
-def _max_pool_shapes(
-    x: Tensor, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
-) -> tuple[Tensor, Tensor]:
-    largest, places = _POOLS[len(kernel)](x, kernel, stride, padding, dilation, ceil_mode)
+def _max_pool_shapes(x: Tensor, kernel: Sizes, *how: Any) -> tuple[Tensor, Tensor]:
+    largest, places = _POOLS[len(kernel)](x, kernel, *how)
     return largest, torch.empty_like(places, dtype=torch.int8)
 
 
@@ -67,22 +66,13 @@ def _gradient(
         first = _firsts(rest, k, dims, stride, padding)
         places += (first + rest % kernel[k] * dilation[k]) * prod(size[k + 1 :])
         rest = rest // kernel[k]
-    x = _gradient_shape(dy, numbers, size, kernel, stride, padding, dilation, False, channels_last)
+    x = _gradient_shape(dy, numbers, size, channels_last)
     found: Tensor = _GRADIENTS[dims](dy, x, kernel, stride, padding, dilation, ceil_mode, places)
     return found
 
 
-def _gradient_shape(
-    dy: Tensor,
-    numbers: Tensor,
-    size: Sizes,
-    kernel: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    ceil_mode: bool,
-    channels_last: bool,
-) -> Tensor:
+def _gradient_shape(dy: Tensor, numbers: Tensor, size: Sizes, *how: Any) -> Tensor:
+    *_, channels_last = how
     found = dy.new_empty((*dy.shape[: -len(size)], *size))
     return found.contiguous(memory_format=_LAST[len(size)]) if channels_last else found
 
@@ -143,10 +133,10 @@ def _gradients(pool: Node, dims: int) -> list[Node]:
 def _said(pool: Node, dims: int) -> tuple[Sizes, Sizes, Sizes, Sizes, bool] | None:
     """The windows of a pool, a number for each dimension; None where kernels do not take it."""
     named = given(pool)
-    kernel = _several(named["kernel_size"], dims)
-    stride = _several(named.get("stride") or kernel, dims)
-    padding = _several(named.get("padding", 0), dims)
-    dilation = _several(named.get("dilation", 1), dims)
+    kernel = several(named["kernel_size"], dims)
+    stride = several(named.get("stride") or kernel, dims)
+    padding = several(named.get("padding", 0), dims)
+    dilation = several(named.get("dilation", 1), dims)
     x = pool.args[0].meta["val"]
     numbers = (*x.shape[-dims:], *kernel, *stride, *padding, *dilation)
     if not all(type(number) is int for number in numbers) or not x.dtype.is_floating_point:
@@ -156,11 +146,6 @@ def _said(pool: Node, dims: int) -> tuple[Sizes, Sizes, Sizes, Sizes, bool] | No
     if max(reach, prod(kernel)) > MOST_READ:
         return None
     return kernel, stride, padding, dilation, bool(named.get("ceil_mode", False))
-
-
-def _several(value: Any, dims: int) -> Sizes:
-    found = [value] if isinstance(value, int) else [*value]
-    return found * dims if len(found) == 1 else found
 
 
 def _replace(graph: Graph, pool: Node, gradients: Sequence[Node], how: tuple[Any, ...]) -> None:

@@ -6,7 +6,7 @@ pixel reads the few windows that may have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from itertools import product
 from math import inf, prod
@@ -25,7 +25,7 @@ from warpsmith.ops.numbers import numbers
 from warpsmith.ops.promotion import cast_tensor, fresh_axes
 from warpsmith.ops.reading import read
 from warpsmith.torch_backend.meanings import At, Meaning, NotTaken
-from warpsmith.torch_backend.windows import Even, Windows, adaptive
+from warpsmith.torch_backend.windows import Even, Windows, adaptive, several
 
 MOST_READ = 64
 """Elements of a window that are read one by one, and windows of which a pixel's gradient is."""
@@ -160,10 +160,7 @@ def _even(
     dims: int, x: Any, result: Any, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
 ) -> list[Windows]:
     """Windows of a tensor, or a shape, as torch says them: one number is that of all dimensions."""
-    said = []
-    for each in (kernel, stride or kernel, padding, dilation):
-        several = [each] if isinstance(each, int) else [*each]
-        said.append(several * dims if len(several) == 1 else several)
+    said = [several(each, dims) for each in (kernel, stride or kernel, padding, dilation)]
     if not all(type(number) is int for each in said for number in each):
         raise NotTaken("windows of sizes that a call says")
     sizes = sizes_of(dims, x), sizes_of(dims, result)
@@ -198,6 +195,17 @@ def read_inside(
     inside = integers.conjunction(*insides)
     outside = None if inside == integers.TRUE else Const(fill, x.dtype)
     return read(kind, [(x, places, inside)], axes, fill=outside)
+
+
+def sum_inside(
+    x: TensorView,
+    reads: Iterable[tuple[Sequence[Expr], Sequence[Expr]]],
+    axes: Any,
+    kind: str = WINDOW,
+) -> Any:
+    """The sum of elements at several places, of those whose predicates hold, as it is computed."""
+    found = (read_inside(x, places, insides, axes, 0, kind) for places, insides in reads)
+    return reduce(ops.add, (ops.cast(value, x.dtype.compute) for value in found))
 
 
 def _largest(at: At, x: TensorView, windows: Sequence[Windows], *, in_window: bool) -> Any:
@@ -341,9 +349,7 @@ def _of_mean(
     share = _divisor(at, shape, windows, padded, divisor)
     alike = isinstance(share, float)
     source = gradient if alike else ops.truediv(gradient, share)
-    total: Any = None
-    for along, _, insides in windows_having(windows, lead):
-        places = [*map(own, range(lead)), *along]
-        value = ops.cast(read_inside(source, places, insides, axes, 0), source.dtype.compute)
-        total = value if total is None else ops.add(total, value)
+    having = windows_having(windows, lead)
+    reads = (([*map(own, range(lead)), *along], insides) for along, _, insides in having)
+    total = sum_inside(source, reads, axes)
     return ops.truediv(total, share) if alike else total

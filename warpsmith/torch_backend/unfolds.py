@@ -10,11 +10,10 @@ from warpsmith import ops
 from warpsmith.ir import integers
 from warpsmith.ir.reads import at as own
 from warpsmith.ir.scalar import Const, Expr
-from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.broadcasting import axis_of
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.torch_backend.meanings import At, NotTaken
-from warpsmith.torch_backend.pools import read_inside, sizes_of, windows_having
+from warpsmith.torch_backend.pools import read_inside, sizes_of, sum_inside, windows_having
 from warpsmith.torch_backend.windows import Even
 
 _KIND = "columns"
@@ -49,11 +48,10 @@ def images(at: At, x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, 
     lead = [axis.extent for axis in x.shape_axes[:-2]]
     channels = integers.floordiv(x.shape_axes[-2].extent, prod(each.most for each in windows))
     apart = ops.reshape(x, [*lead, channels, *lengths, *counts])
-    total: Any = None
-    for places, elements, insides in windows_having(windows, len(lead) + 1):
-        where = [*map(own, range(len(lead) + 1)), *elements, *places]
-        total = _added(at, total, apart, where, insides)
-    return total
+    outside = [*map(own, range(len(lead) + 1))]
+    having = windows_having(windows, len(outside))
+    reads = (([*outside, *elements, *places], insides) for places, elements, insides in having)
+    return sum_inside(apart, reads, [*map(axis_of, at.shape)], _KIND)
 
 
 def unfolded_gradient(at: At, x: Any, shape: Any, dim: int, size: int, step: int) -> Any:
@@ -62,13 +60,10 @@ def unfolded_gradient(at: At, x: Any, shape: Any, dim: int, size: int, step: int
     extent, count = (integers.constant(e) for e in (at.shape[place], x.shape_axes[place].extent))
     if not extent or not count:
         raise NotTaken("windows in dimensions whose sizes a call says")
-    windows = Even(extent, count, size, step)
-    total: Any = None
-    for (window,), (number,), insides in windows_having([windows], place):
-        places = [*map(own, range(x.rank - 1)), number]
-        places[place] = window
-        total = _added(at, total, x, places, insides)
-    return total
+    before, behind = [*map(own, range(place))], [*map(own, range(place + 1, x.rank - 1))]
+    having = windows_having([Even(extent, count, size, step)], place)
+    reads = (([*before, *window, *behind, *number], insides) for window, number, insides in having)
+    return sum_inside(x, reads, [*map(axis_of, at.shape)], _KIND)
 
 
 def _windows(
@@ -80,11 +75,3 @@ def _windows(
             raise NotTaken("windows of sizes that a call says")
         found.append(Even(n, (n + 2 * p - (k - 1) * d - 1) // s + 1, k, s, p, d))
     return found
-
-
-def _added(
-    at: At, total: Any, x: TensorView, places: Sequence[Expr], insides: Sequence[Expr]
-) -> Any:
-    value = read_inside(x, places, insides, [*map(axis_of, at.shape)], 0, _KIND)
-    wide = ops.cast(value, x.dtype.compute)
-    return wide if total is None else ops.add(total, wide)

@@ -7,6 +7,7 @@ them (`warpsmith.ir.reads`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from warpsmith.ir import integers
 from warpsmith.ir.integers import TRUE, add, floordiv, less, maximum, minimum, mod, mul, sub
@@ -186,6 +187,12 @@ def adaptive(size: int, count: int) -> Windows:
     return (
         Adaptive(size, count) if size % count else Even(size, count, size // count, size // count)
     )
+
+
+def several(value: int | Sequence[int], dims: int) -> list[int]:
+    """A number for each dimension, of as many, or of one that is that of all."""
+    found = [value] if isinstance(value, int) else [*value]
+    return found * dims if len(found) == 1 else found
 
 
 def _both(*conditions: Expr) -> Expr:

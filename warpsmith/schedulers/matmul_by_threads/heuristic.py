@@ -135,12 +135,16 @@ def ranked(
         for tile in _tiles(product, shape, problem)
     ]
     kept = [params for params in found if params.tile != DEEP or _fits_deep(params.reads)]
-    times = [
-        (params, us + _computing_us(fusion, params, shape, problem) if us else us)
-        for params in kept
-        for us in (_shared_us(params, shape, problem)[1],)
-    ]
+    times = [(params, _us(fusion, params, shape, problem)) for params in kept]
     return sorted(times, key=lambda each: each[1])
+
+
+def _us(fusion: Program, params: MatmulByThreadsParams, shape: Shape, problem: Problem) -> float:
+    """Microseconds of tiles of words, with what computes operands; 0 of others, of which none are
+    known.
+    """
+    _, us = _shared_us(params, shape, problem)
+    return us and us + _computing_us(fusion, params, shape, problem)
 
 
 def _computing_us(
