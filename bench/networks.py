@@ -5,6 +5,9 @@
 Losses and gradients are held against those of eager in float. A forward pass, and a step with its
 gradients, are each recorded as a CUDA graph, so that nothing but kernels counts, and replayed in
 turns. Parts of them, as `--part 2/7`, may run beside each other, and take turns on the GPU.
+
+Attention of cuDNN is off: torch keeps the plan of its gradient for other strides than those that it
+was made for, so that of two contenders in one process the second would be wrong.
 """
 
 from __future__ import annotations
@@ -241,6 +244,7 @@ def main() -> int:
     setting = setting_here("none", quick=True)
     if setting.gpu == "none":
         raise DeviceError("networks are timed on a GPU, and there is none", code="WS0345")
+    torch.backends.cuda.enable_cudnn_sdp(False)
     first, each = map(int, options.part.split("/"))
     rows: list[Row] = []
     for name in options.names[first::each]:

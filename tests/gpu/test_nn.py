@@ -105,7 +105,6 @@ def test_compiled_whole(make):
         assert torch.equal(got, want)
 
 
-@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")  # PyTorch's first one, of its pool
 def test_a_model_trains_compiled_with_graphs():
     torch._dynamo.reset()
     torch.manual_seed(0)
