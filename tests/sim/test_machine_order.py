@@ -5,36 +5,23 @@ import pytest
 from tests.sim.support.machine import clean, found, run, values
 
 FLAG = "%out+1024"
-RELAXED_WRITE = f"st.relaxed.gpu.global.u32 [{FLAG}], 1;"
-RELAXED_READ = f"ld.relaxed.gpu.global.u32 %r1, [{FLAG}];"
+RELEASE = f"st.release.gpu.global.u32 [{FLAG}], 1;"
+ACQUIRE = f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];"
+FENCE = "fence.acq_rel.gpu;"
+RELAXED_WRITE = RELEASE.replace("release", "relaxed")
+RELAXED_READ = ACQUIRE.replace("acquire", "relaxed")
 RIGHT = {
-    "store and load": (
-        f"st.release.gpu.global.u32 [{FLAG}], 1;",
-        f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];",
-        "",
-    ),
-    "wider than needed": (
-        f"st.release.sys.global.u32 [{FLAG}], 1;",
-        f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];",
-        "",
-    ),
-    "fences": ("fence.acq_rel.gpu; " + RELAXED_WRITE, RELAXED_READ, "fence.acq_rel.gpu;"),
+    "store and load": (RELEASE, ACQUIRE, ""),
+    "wider than needed": (RELEASE.replace("gpu", "sys"), ACQUIRE, ""),
+    "fences": (FENCE + RELAXED_WRITE, RELAXED_READ, FENCE),
     "sc fences": ("fence.sc.gpu; " + RELAXED_WRITE, RELAXED_READ, "fence.sc.gpu;"),
     "membar and volatile": (
         f"membar.gl; st.volatile.global.u32 [{FLAG}], 1;",
         f"ld.volatile.global.u32 %r1, [{FLAG}];",
         "membar.gl;",
     ),
-    "fence and acquire": (
-        "fence.acq_rel.gpu; " + RELAXED_WRITE,
-        f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];",
-        "",
-    ),
-    "release and fence": (
-        f"st.release.gpu.global.u32 [{FLAG}], 1;",
-        RELAXED_READ,
-        "fence.acq_rel.gpu;",
-    ),
+    "fence and acquire": (FENCE + RELAXED_WRITE, ACQUIRE, ""),
+    "release and fence": (RELEASE, RELAXED_READ, FENCE),
     "exchange": (
         f"atom.release.gpu.global.exch.b32 %r9, [{FLAG}], 1;",
         f"atom.acquire.gpu.global.or.b32 %r1, [{FLAG}], 0;",
@@ -45,11 +32,7 @@ RIGHT = {
         f"atom.acq_rel.gpu.global.add.u32 %r1, [{FLAG}], 0;",
         "",
     ),
-    "reduction": (
-        f"red.release.gpu.global.add.u32 [{FLAG}], 1;",
-        f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];",
-        "",
-    ),
+    "reduction": (f"red.release.gpu.global.add.u32 [{FLAG}], 1;", ACQUIRE, ""),
     "swap": (
         f"atom.release.gpu.global.cas.b32 %r9, [{FLAG}], 0, 1;",
         f"atom.acquire.gpu.global.cas.b32 %r1, [{FLAG}], 7, 8;",
@@ -58,48 +41,24 @@ RIGHT = {
 }
 BROKEN = {
     "relaxed": (RELAXED_WRITE, RELAXED_READ, ""),
-    "relaxed write": (RELAXED_WRITE, f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];", ""),
-    "relaxed read": (f"st.release.gpu.global.u32 [{FLAG}], 1;", RELAXED_READ, ""),
-    "release to the CTA": (
-        f"st.release.cta.global.u32 [{FLAG}], 1;",
-        f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];",
-        "",
-    ),
-    "acquire from the CTA": (
-        f"st.release.gpu.global.u32 [{FLAG}], 1;",
-        f"ld.acquire.cta.global.u32 %r1, [{FLAG}];",
-        "",
-    ),
-    "release to the cluster": (
-        f"st.release.cluster.global.u32 [{FLAG}], 1;",
-        f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];",
-        "",
-    ),
-    "narrow fence of the writer": (
-        "fence.acq_rel.cta; " + RELAXED_WRITE,
-        RELAXED_READ,
-        "fence.acq_rel.gpu;",
-    ),
-    "narrow fence of the reader": (
-        "fence.acq_rel.gpu; " + RELAXED_WRITE,
-        RELAXED_READ,
-        "fence.acq_rel.cta;",
-    ),
-    "fence behind the flag": (
-        RELAXED_WRITE + " fence.acq_rel.gpu;",
-        RELAXED_READ,
-        "fence.acq_rel.gpu;",
-    ),
-    "reader without fence": ("fence.acq_rel.gpu; " + RELAXED_WRITE, RELAXED_READ, ""),
+    "relaxed write": (RELAXED_WRITE, ACQUIRE, ""),
+    "relaxed read": (RELEASE, RELAXED_READ, ""),
+    "release to the CTA": (RELEASE.replace("gpu", "cta"), ACQUIRE, ""),
+    "acquire from the CTA": (RELEASE, ACQUIRE.replace("gpu", "cta"), ""),
+    "release to the cluster": (RELEASE.replace("gpu", "cluster"), ACQUIRE, ""),
+    "narrow fence of the writer": ("fence.acq_rel.cta; " + RELAXED_WRITE, RELAXED_READ, FENCE),
+    "narrow fence of the reader": (FENCE + RELAXED_WRITE, RELAXED_READ, "fence.acq_rel.cta;"),
+    "fence behind the flag": (RELAXED_WRITE + FENCE, RELAXED_READ, FENCE),
+    "reader without fence": (FENCE + RELAXED_WRITE, RELAXED_READ, ""),
     "weak flag": (
         f"fence.acq_rel.gpu; st.global.u32 [{FLAG}], 1;",
         f"ld.volatile.global.u32 %r1, [{FLAG}];",
-        "fence.acq_rel.gpu;",
+        FENCE,
     ),
     "swap that fails": (
         f"atom.relaxed.gpu.global.exch.b32 %r9, [{FLAG}], 1; "
         f"atom.release.gpu.global.cas.b32 %r9, [{FLAG}], 7, 8;",
-        f"ld.acquire.gpu.global.u32 %r1, [{FLAG}];",
+        ACQUIRE,
         "",
     ),
 }

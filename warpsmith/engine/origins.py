@@ -12,7 +12,6 @@ from warpsmith.engine.launches import Launch
 from warpsmith.engine.planned import PlannedSegment
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.lines import lines_of, own_lines
-from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Declare, Statement
 from warpsmith.kernel.traversal import barriers, read, walk, written
 from warpsmith.values import dataclass
@@ -67,7 +66,11 @@ def _by_line(compiled: CompiledKernel, tensors: Mapping[str, Lines]) -> dict[int
     text = printed(compiled.kernel, compiled.target)
     if text.named(compiled.name) != compiled.cuda:
         return {}
-    passing = _passing(compiled.kernel)
+    passing = {
+        barrier.name: pipeline.names
+        for pipeline in compiled.kernel.pipelines
+        for barrier in pipeline.barriers
+    }
     found: dict[int, Lines] = {}
     for number, statement in text.owners:
         names = dict.fromkeys(
@@ -86,15 +89,6 @@ def _about(statement: Statement) -> Iterable[str]:
     if isinstance(statement, Declare):
         return (statement.buffer.name,)
     return [buffer.name for buffer in written(statement) or barriers(statement) or read(statement)]
-
-
-def _passing(kernel: Kernel) -> dict[str, tuple[str, ...]]:
-    """By name of a barrier, the tensors whose stages it guards."""
-    return {
-        barrier.name: pipeline.names
-        for pipeline in kernel.pipelines
-        for barrier in pipeline.barriers
-    }
 
 
 def _tensor(name: str) -> str:

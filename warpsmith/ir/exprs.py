@@ -46,6 +46,12 @@ class Pointwise(OneResult):
         return _positional(source, self.output)
 
 
+def made_by(value: object, *ops: str) -> Pointwise | None:
+    """The operation of one of these names that makes a value; None where none does."""
+    made = value.definition if isinstance(value, TensorView) else None
+    return made if isinstance(made, Pointwise) and made.op in ops else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Move(OneResult):
     """A copy that renames axes.

@@ -272,12 +272,8 @@ def _sinks(graph: Graph, positions: Collection[int], crossing: Crossing) -> tupl
         readers = graph.readers.get(number, ())
         outside = [p for p in readers if p not in inside and p in graph.live]
         asked = number in graph.results or number in crossing.kept
-        if asked or any(_multiplies(graph, p) for p in outside):
+        if asked or any(isinstance(graph.operations[p], Matmul) for p in outside):
             stored.add(number)
         if outside:
             stored |= crossing.stored(number)
     return tuple(number for number in made if number in stored)
-
-
-def _multiplies(graph: Graph, position: int) -> bool:
-    return isinstance(graph.operations[position], Matmul)

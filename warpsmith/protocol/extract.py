@@ -9,7 +9,7 @@ from itertools import takewhile
 from warpsmith.ir import integers
 from warpsmith.ir.domains import BLOCK_TYPES
 from warpsmith.ir.scalar import evaluate
-from warpsmith.kernel.agents import Agent, Branch
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.elected import ELECTED_WARP
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -213,7 +213,11 @@ class _Extraction:
                 meeting=meetings[1] if agent.barrier and not alone else None,
                 reduces=_meeting_reductions(team.body, team.extents),
                 common=meetings[2],
-                across=_across_groups(team.body, agent),
+                across=frozenset(
+                    id(s)
+                    for s in walk(team.body)
+                    if isinstance(s, Reduce) and agent.common and agent.groups_along in s.block_axes
+                ),
                 sends=sends,
             )
             nodes += Body(shared, scope, runner).nodes(team.body)
@@ -287,15 +291,6 @@ def _single_axes(extents: Extents) -> dict[str, int]:
 def _elected(here: bool) -> dict[str, int]:
     """Whether the elected thread is one of an actor's."""
     return {ELECTED.name: int(here), ELECTED_WARP.name: int(here)}
-
-
-def _across_groups(statements: tuple[Statement, ...], agent: Agent) -> frozenset[int]:
-    """Reductions, by identity, for which all groups of a role meet."""
-    return frozenset(
-        id(s)
-        for s in walk(statements)
-        if isinstance(s, Reduce) and agent.common and agent.groups_along in s.block_axes
-    )
 
 
 def _meeting_reductions(statements: tuple[Statement, ...], extents: Extents) -> frozenset[int]:

@@ -76,7 +76,7 @@ class ArgumentBuffer(threading.local):
             return f"the kernel takes {len(self.formats)} arguments, not {len(values)}"
         for index, (code, value) in enumerate(zip(self.formats, values, strict=True)):
             if code == "T":
-                if not _is_map(value):
+                if not (isinstance(value, bytes | bytearray) and len(value) == MAP_BYTES):
                     return f"kernel argument {index} is {_MEANINGS[code]}, not {value!r}"
                 continue
             try:
@@ -118,7 +118,3 @@ def _with_whole_maps(formats: str, pack_into: Callable[..., None]) -> Callable[.
                 raise TypeError("a tensor map is not whole")
 
     return checked
-
-
-def _is_map(value: object) -> bool:
-    return isinstance(value, bytes | bytearray) and len(value) == MAP_BYTES

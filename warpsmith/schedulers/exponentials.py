@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Move, Pointwise, Reduction
+from warpsmith.ir.exprs import Move, Pointwise, Reduction, made_by
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.tensor import Operation, TensorView, Value
+from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.schedulers.one_of_a_row import is_number
 from warpsmith.schedulers.quotients import is_by_one_of_a_row
 
@@ -15,33 +15,37 @@ EXPONENTIALS = ("exp", "exp_near")
 """The exponential, and the one that is as precise as a 16-bit result."""
 
 
-def is_rounded_exponential(
-    graph: Graph, operation: Operation, precise: Collection[TensorView]
-) -> bool:
-    """Whether it is one of floats, less a number of their row or at most 1, and all that is left of
-    it has 16 bits and no more than its size."""
-    if not (isinstance(operation, Pointwise) and operation.op == "exp"):
-        return False
-    if operation.output.dtype is not DataType.Float or operation.output in precise:
-        return False
+def near_exponential(
+    graph: Graph, operation: Pointwise, precise: Collection[TensorView]
+) -> Pointwise | None:
+    """One of floats that is as precise as what is made of it."""
+    output = operation.output
+    if operation.op != "exp" or output.dtype is not DataType.Float:
+        return None
+    rounded = output not in precise and _is_rounded(graph, operation)
+    if not (rounded or _is_summed(graph, operation)):
+        return None
+    return Pointwise("exp_near", operation.inputs, output)
+
+
+def _is_rounded(graph: Graph, operation: Pointwise) -> bool:
+    """Whether it is one of floats less a number of their row or at most 1, and all that is left of
+    it has no more than its size."""
     exponent = operation.inputs[0]
-    largest = largest_taken_from(exponent)
-    made = exponent.definition if isinstance(exponent, TensorView) else None
-    taken = isinstance(made, Pointwise) and made.op == "sub" and is_by_one_of_a_row(made)
+    largest, made = largest_taken_from(exponent), made_by(exponent, "sub")
+    taken = made is not None and is_by_one_of_a_row(made)
     small = largest is not None or taken or _is_at_most_zero(exponent)
     return small and _only_scaled(graph, operation.output, largest)
 
 
-def is_summed_exponential(graph: Graph, operation: Operation) -> bool:
+def _is_summed(graph: Graph, operation: Pointwise) -> bool:
     """Whether it is one of floats less the largest of their row, for the sum of the row alone.
 
     The sum is 1 or more, and an element at a distance d below the largest has an error of d * 2^-23
     of its own: of a sum of n elements at one distance that is what the sum itself is rounded by.
     """
-    if not (isinstance(operation, Pointwise) and operation.op == "exp"):
-        return False
     output, largest = operation.output, largest_taken_from(operation.inputs[0])
-    if output.dtype is not DataType.Float or output.is_output or largest is None:
+    if output.is_output or largest is None:
         return False
     gone = [axis.is_reduction for axis in largest.output.logical]
     return all(
@@ -53,18 +57,16 @@ def is_summed_exponential(graph: Graph, operation: Operation) -> bool:
 
 
 def _is_at_most_zero(value: Value) -> bool:
-    definition = value.definition if isinstance(value, TensorView) else None
-    if not (isinstance(definition, Pointwise) and definition.op == "minimum"):
-        return False
-    return any(is_number(each, 0) for each in definition.inputs)
+    least = made_by(value, "minimum")
+    return least is not None and any(is_number(each, 0) for each in least.inputs)
 
 
 def largest_taken_from(value: Value) -> Reduction | None:
     """The maximum of `x`, where the value is `x` less that."""
-    definition = value.definition if isinstance(value, TensorView) else None
-    if not (isinstance(definition, Pointwise) and definition.op == "sub"):
+    difference = made_by(value, "sub")
+    if difference is None:
         return None
-    source, most = definition.inputs
+    source, most = difference.inputs
     move = most.definition if isinstance(most, TensorView) else None
     if not (isinstance(move, Move) and isinstance(move.source.definition, Reduction)):
         return None

@@ -9,7 +9,7 @@ from collections.abc import Container
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Full, Iota, Move, Pointwise, Reduction
+from warpsmith.ir.exprs import Full, Iota, Move, Pointwise, Reduction, made_by
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Apply, Const
 from warpsmith.ir.tensor import TensorView, Value
@@ -26,10 +26,10 @@ def choose_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
     whether the reduction is such.
     """
     gone = [k for k, axis in enumerate(total.output.logical) if axis.is_reduction]
-    choice = _made_by(total.source, "where")
+    choice = made_by(total.source, "where")
     if total.op != "sum" or len(gone) != 1 or choice is None or not _is_zero(choice.inputs[2]):
         return False
-    equal, (dim,) = _made_by(choice.inputs[0], "eq"), gone
+    equal, (dim,) = made_by(choice.inputs[0], "eq"), gone
     if equal is None or total.output.dtype is not choice.output.dtype:
         return False
     numbers, place = equal.inputs
@@ -62,12 +62,6 @@ def unexpanded(value: Value) -> Value:
             break
         value = value.definition.source
     return value
-
-
-def _made_by(value: Value, op: str) -> Pointwise | None:
-    """The operation of that name that makes a value."""
-    made = value.definition if isinstance(value, TensorView) else None
-    return made if isinstance(made, Pointwise) and made.op == op else None
 
 
 def _counts(value: Value, dim: int) -> bool:

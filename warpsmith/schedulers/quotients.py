@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Move, Pointwise, Reduction
+from warpsmith.ir.exprs import Move, Pointwise, Reduction, made_by
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import Operation, TensorView
@@ -19,7 +19,7 @@ FAR = 2.0**64
 """Of a divisor, at most, and at least one over it: then no part of its reciprocal is denormal."""
 
 
-def divided_by_parts(operation: Operation) -> Pointwise | None:
+def divided_by_parts(operation: Pointwise) -> Pointwise | None:
     """Two multiplications with the parts of the divisor's reciprocal, `x * high + x * low`, in
     place of a division in Float by a constant; None where it is something else.
 
@@ -29,7 +29,7 @@ def divided_by_parts(operation: Operation) -> Pointwise | None:
     a middle, M of 25 bits, are at least 1 / (M * C) apart, relative, or 2^-41, and never equal.
     Both parts have the divisor's sign, so that infinities stay what they are.
     """
-    if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
+    if operation.op not in QUOTIENTS:
         return None
     dividend, divisor = operation.inputs
     if operation.output.dtype is not DataType.Float or not isinstance(divisor, Const):
@@ -53,32 +53,41 @@ def _parts(divisor: float) -> tuple[float, float] | None:
     return float(high), float(np.float32(1 / divisor - float(high)))
 
 
-def root_below_one(graph: Graph, operation: Operation) -> Pointwise | None:
-    """The root of a float that 1 is divided by, where nothing else needs it: one instruction has
-    both, where a root and a quotient of all bits have dozens.
+def root_below_one(graph: Graph, operation: Pointwise) -> Pointwise | None:
+    """1 by the root of a float, where nothing else needs that: one instruction has both, where a
+    root and a quotient of all bits have dozens.
     """
-    if not isinstance(operation, Pointwise) or operation.output.dtype is not DataType.Float:
+    divides = operation.op in QUOTIENTS and is_number(operation.inputs[0], 1)
+    if (
+        not (divides or operation.op == "reciprocal")
+        or operation.output.dtype is not DataType.Float
+    ):
         return None
-    if operation.op in QUOTIENTS and is_number(operation.inputs[0], 1):
-        root = operation.inputs[1]
-    elif operation.op == "reciprocal":
-        root = operation.inputs[0]
-    else:
+    root = made_by(operation.inputs[-1], "sqrt")
+    if root is None or len(graph.uses(root.output)) > 1 or root.output.is_output:
         return None
-    made = root.definition if isinstance(root, TensorView) else None
-    if not (isinstance(made, Pointwise) and made.op == "sqrt"):
-        return None
-    return made if len(graph.uses(made.output)) == 1 and not made.output.is_output else None
+    return Pointwise("rsqrt", root.inputs, operation.output)
 
 
-def near_quotient(graph: Graph, operation: Operation) -> Pointwise | None:
+def rounded_quotient(graph: Graph, operation: Pointwise) -> Pointwise | None:
+    """A quotient of floats of which all that is left has 16 bits, within 2 ulp."""
+    quotient, uses = operation.output, graph.uses(operation.output)
+    rounded = all(
+        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_half for use in uses
+    )
+    if operation.op not in QUOTIENTS or quotient.dtype is not DataType.Float:
+        return None
+    if not uses or not rounded or quotient.is_output:
+        return None
+    return Pointwise("divide_full", operation.inputs, quotient)
+
+
+def near_quotient(graph: Graph, operation: Pointwise) -> Pointwise | None:
     """A quotient within 2 ulp of floats by those of a tensor, where that does as well: all that is
     made of it are products, sums with other tensors, what is rounded to 16 bits, and sums along
     rows, which may be left as they are: they have roundings of their own.
     """
-    if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
-        return None
-    if operation.output.dtype is not DataType.Float:
+    if operation.op not in QUOTIENTS or operation.output.dtype is not DataType.Float:
         return None
     if not isinstance(operation.inputs[1], TensorView):
         return None

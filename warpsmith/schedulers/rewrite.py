@@ -47,7 +47,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from warpsmith.ir.dtypes import DataType
-from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, tensor_inputs
+from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction, made_by, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.program import Program
@@ -55,16 +55,17 @@ from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
-from warpsmith.schedulers.exponentials import is_rounded_exponential, is_summed_exponential
+from warpsmith.schedulers.exponentials import near_exponential
 from warpsmith.schedulers.few_summed import add_in_place_of_sum
 from warpsmith.schedulers.one_of_a_row import choose_in_place_of_sum, is_number
 from warpsmith.schedulers.quotients import (
     divided_by_parts,
     near_quotient,
     root_below_one,
+    rounded_quotient,
 )
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
-from warpsmith.schedulers.whole_numbers import round_as_it_is_cast, whole_quotient
+from warpsmith.schedulers.whole_numbers import rounding_cast, whole_quotient
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
 
@@ -76,111 +77,76 @@ def rewrite(fusion: Fusion) -> None:
     """Apply the rules in place; give it a copy."""
     graph, precise = Graph.of(fusion), _precise(fusion)
     casts: Casts = {}
-    unpacked = False
     for operation in list(fusion.operations):
-        inner = _one_plus_tanh(graph, operation)
-        if inner is not None:
-            assert isinstance(operation, Pointwise)
-            better = Pointwise("one_plus_tanh", inner.inputs, operation.output)
-            fusion.replace(operation, better)
-            fusion.operations.remove(inner)
-        elif (kept := _kept_or_nothing(graph, operation)) is not None:
-            assert isinstance(operation, Pointwise)
-            _add_to_what_is_kept(fusion, operation, *kept)
-        elif (root := root_below_one(graph, operation)) is not None:
-            assert isinstance(operation, Pointwise)
-            fusion.replace(operation, Pointwise("rsqrt", root.inputs, operation.output))
-            fusion.operations.remove(root)
-        elif (quotient := divided_by_parts(operation)) is not None:
-            fusion.replace(operation, quotient)
-        elif _is_rounded_quotient(graph, operation):
-            assert isinstance(operation, Pointwise)
-            better = Pointwise("divide_full", operation.inputs, operation.output)
-            fusion.replace(operation, better)
-        elif (quotient := whole_quotient(graph, operation)) is not None:
-            fusion.replace(operation, quotient)
-        elif round_as_it_is_cast(fusion, graph, operation):
-            pass
-        elif (quotient := near_quotient(graph, operation)) is not None:
-            fusion.replace(operation, quotient)
-        elif is_rounded_exponential(graph, operation, precise) or (
-            is_summed_exponential(graph, operation)
-        ):
-            assert isinstance(operation, Pointwise)
-            fusion.replace(operation, Pointwise("exp_near", operation.inputs, operation.output))
-        elif _is_rounded_sigmoid(graph, operation, precise):
-            assert isinstance(operation, Pointwise)
-            name = SIGMOIDS[operation.op]
-            fusion.replace(operation, Pointwise(name, operation.inputs, operation.output))
+        if isinstance(operation, Pointwise):
+            better = _better(fusion, graph, operation, precise)
+            if better is not None:
+                fusion.replace(operation, better)
         elif isinstance(operation, Matmul):
             _read_unmoved(fusion, graph, casts, operation)
         elif isinstance(operation, Reduction):
             if not choose_in_place_of_sum(fusion, operation):
                 add_in_place_of_sum(fusion, operation)
         elif isinstance(operation, Read):
-            unpacked |= unpack_in_place_of_stack(fusion, operation)
-    if unpacked:
-        remove_dead(fusion)  # the halves
+            unpack_in_place_of_stack(fusion, operation)
+    remove_dead(fusion)  # what is computed otherwise
 
 
-def _one_plus_tanh(graph: Graph, operation: Operation) -> Pointwise | None:
-    """The tanh inside `1 + tanh(x)`, when nothing else needs it."""
-    if not (isinstance(operation, Pointwise) and operation.op == "add"):
+def _better(
+    fusion: Fusion, graph: Graph, operation: Pointwise, precise: Collection[TensorView]
+) -> Pointwise | None:
+    """What the first rule that takes an operation puts in its place."""
+    return (
+        _one_plus_tanh(graph, operation)
+        or _kept_or_nothing(fusion, graph, operation)
+        or root_below_one(graph, operation)
+        or divided_by_parts(operation)
+        or rounded_quotient(graph, operation)
+        or whole_quotient(graph, operation)
+        or rounding_cast(fusion, graph, operation)
+        or near_quotient(graph, operation)
+        or near_exponential(graph, operation, precise)
+        or _near_sigmoid(graph, operation, precise)
+    )
+
+
+def _one_plus_tanh(graph: Graph, operation: Pointwise) -> Pointwise | None:
+    """`1 + tanh(x)` as one operation, where nothing else needs the tanh."""
+    if operation.op != "add":
         return None
     first, second = operation.inputs
-    for tanh, one in ((first, second), (second, first)):
-        if not (isinstance(tanh, TensorView) and is_number(one, 1)):
-            continue
-        inner = tanh.definition
-        if not (isinstance(inner, Pointwise) and inner.op == "tanh"):
-            continue
-        needed = len(graph.uses(tanh)) > 1 or tanh.is_output
-        if tanh.dtype is DataType.Float and not needed:
-            return inner
+    for value, one in ((first, second), (second, first)):
+        tanh = made_by(value, "tanh") if is_number(one, 1) else None
+        if tanh is not None and _is_float_for_one(graph, tanh.output):
+            return Pointwise("one_plus_tanh", tanh.inputs, operation.output)
     return None
 
 
-def _kept_or_nothing(graph: Graph, operation: Operation) -> tuple[Pointwise, TensorView] | None:
-    """The choice of a float or 0 to which it adds something else, where nothing else needs it; and
-    what it adds.
+def _kept_or_nothing(fusion: Fusion, graph: Graph, operation: Pointwise) -> Pointwise | None:
+    """The choice of a sum, or of what is added, in place of a sum with the choice of a float or 0,
+    where nothing else needs that. The sum is put before it.
     """
-    if not (isinstance(operation, Pointwise) and operation.op == "add"):
+    if operation.op != "add":
         return None
     first, second = operation.inputs
     for kept, other in ((first, second), (second, first)):
-        if not (isinstance(kept, TensorView) and isinstance(other, TensorView)):
+        choice = made_by(kept, "where")
+        if choice is None or not isinstance(other, TensorView) or kept is other:
             continue
-        inner = kept.definition
-        if not (isinstance(inner, Pointwise) and inner.op == "where"):
+        condition, value, nothing = choice.inputs
+        if not isinstance(value, TensorView) or not is_number(nothing, 0):
             continue
-        _, value, nothing = inner.inputs
-        needed = len(graph.uses(kept)) > 1 or kept.is_output or kept is other
-        if needed or not isinstance(value, TensorView) or not is_number(nothing, 0):
-            continue
-        if value.dtype is kept.dtype is other.dtype is DataType.Float:
-            return inner, other
+        is_float = value.dtype is other.dtype is DataType.Float
+        if is_float and _is_float_for_one(graph, choice.output):
+            total = fusion.tensor(DataType.Float, fresh_axes(operation.output))
+            fusion.insert_before(operation, Pointwise("add", (value, other), total))
+            return Pointwise("where", (condition, total, other), operation.output)
     return None
 
 
-def _add_to_what_is_kept(
-    fusion: Fusion, operation: Pointwise, choice: Pointwise, other: TensorView
-) -> None:
-    condition, kept, _ = choice.inputs
-    total = fusion.tensor(operation.output.dtype, fresh_axes(operation.output))
-    fusion.insert_before(operation, Pointwise("add", (kept, other), total))
-    fusion.replace(operation, Pointwise("where", (condition, total, other), operation.output))
-    fusion.operations.remove(choice)
-
-
-def _is_rounded_quotient(graph: Graph, operation: Operation) -> bool:
-    """Whether it divides floats, and all that is left of the quotient has 16 bits."""
-    if not (isinstance(operation, Pointwise) and operation.op in ("div", "truediv")):
-        return False
-    quotient, uses = operation.output, graph.uses(operation.output)
-    rounded = all(
-        isinstance(use, Pointwise) and use.op == "cast" and use.output.dtype.is_half for use in uses
-    )
-    return quotient.dtype is DataType.Float and bool(uses) and rounded and not quotient.is_output
+def _is_float_for_one(graph: Graph, tensor: TensorView) -> bool:
+    """Whether it is one of floats, of which one operation is made, and no result."""
+    return tensor.dtype is DataType.Float and len(graph.uses(tensor)) == 1 and not tensor.is_output
 
 
 def _precise(fusion: Program) -> set[TensorView]:
@@ -192,23 +158,21 @@ def _precise(fusion: Program) -> set[TensorView]:
     return found
 
 
-def _is_rounded_sigmoid(
-    graph: Graph, operation: Operation, precise: Collection[TensorView]
-) -> bool:
-    """Whether it is one of floats, and all that is made of it are products, until these have 16
-    bits.
-    """
-    if not (isinstance(operation, Pointwise) and operation.op in SIGMOIDS):
-        return False
-    if operation.output.dtype is not DataType.Float or operation.output in precise:
-        return False
+def _near_sigmoid(
+    graph: Graph, operation: Pointwise, precise: Collection[TensorView]
+) -> Pointwise | None:
+    """One of floats of which nothing but products are made, until these have 16 bits."""
+    if operation.op not in SIGMOIDS or operation.output in precise:
+        return None
+    if operation.output.dtype is not DataType.Float:
+        return None
     pending = [operation.output]
     while pending:
         for use in graph.uses(pending.pop()):
             if not (isinstance(use, Pointwise) and use.op in ("mul", "neg", "set", "cast")):
-                return False
+                return None
             pending += [t for t in use.outputs if t.dtype is DataType.Float]
-    return True
+    return Pointwise(SIGMOIDS[operation.op], operation.inputs, operation.output)
 
 
 def _read_unmoved(fusion: Fusion, graph: Graph, casts: Casts, operation: Matmul) -> None:

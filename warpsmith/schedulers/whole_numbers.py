@@ -18,15 +18,15 @@ NEAREST = (DataType.Int32, DataType.Int16, DataType.Int8, DataType.UInt8)
 """Types that a float becomes by way of Int32."""
 
 
-def whole_quotient(graph: Graph, operation: Operation) -> Pointwise | None:
+def whole_quotient(graph: Graph, operation: Pointwise) -> Pointwise | None:
     """A quotient within 1 ulp of floats by one of their row, of which nothing but the nearest whole
     number is left, or the nearest float of 8 bits. Quotients that lie in the middle of two are
     exact, as all of few bits are.
     """
-    if not (isinstance(operation, Pointwise) and operation.op in QUOTIENTS):
-        return None
     output, uses = operation.output, graph.uses(operation.output)
-    if output.dtype is not DataType.Float or output.is_output or not uses:
+    if operation.op not in QUOTIENTS or output.dtype is not DataType.Float:
+        return None
+    if output.is_output or not uses:
         return None
     if not (all(_rounds(graph, use) for use in uses) and is_by_one_of_a_row(operation)):
         return None
@@ -43,23 +43,21 @@ def _rounds(graph: Graph, use: Operation) -> bool:
     return use.op == "round" or (use.op == "cast" and use.output.dtype.is_float8)
 
 
-def round_as_it_is_cast(fusion: Fusion, graph: Graph, operation: Operation) -> bool:
-    """Put `cast(nearest_int(clamp(x)))` for `cast(clamp(round(x)))` between whole numbers: one
-    instruction rounds and casts. Whether the operation is such a cast.
+def rounding_cast(fusion: Fusion, graph: Graph, operation: Pointwise) -> Pointwise | None:
+    """`cast(nearest_int(clamp(x)))` in place of `cast(clamp(round(x)))` between whole numbers: one
+    instruction rounds and casts. What is cast is put before it.
     """
-    if not (isinstance(operation, Pointwise) and operation.op == "cast"):
-        return False
-    if operation.output.dtype not in NEAREST:
-        return False
+    if operation.op != "cast" or operation.output.dtype not in NEAREST:
+        return None
     bounds: list[Pointwise] = []
     value = operation.inputs[0]
     while (made := _alone(graph, value)) is not None and made.op in BOUNDS:
         if not all(isinstance(bound, Const) and _is_whole(bound) for bound in made.inputs[1:]):
-            return False
+            return None
         bounds.append(made)
         value = made.inputs[0]
     if made is None or made.op != "round":
-        return False
+        return None
     (value,) = made.inputs
     assert isinstance(value, TensorView)
     for bound in reversed(bounds):
@@ -69,10 +67,7 @@ def round_as_it_is_cast(fusion: Fusion, graph: Graph, operation: Operation) -> b
         value = within
     nearest = fusion.tensor(DataType.Int32, fresh_axes(value))
     fusion.insert_before(operation, Pointwise("nearest_int", (value,), nearest))
-    fusion.replace(operation, Pointwise("cast", (nearest,), operation.output))
-    for each in (*bounds, made):
-        fusion.operations.remove(each)
-    return True
+    return Pointwise("cast", (nearest,), operation.output)
 
 
 def _alone(graph: Graph, value: Value) -> Pointwise | None:

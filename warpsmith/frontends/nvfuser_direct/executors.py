@@ -71,7 +71,7 @@ class FusionExecutorCache:
                 raise
             said = binding.misfit(self._fusion.inputs(), inputs)
             raise as_runtime_error(error, said) from error
-        if not _has_array(given):
+        if not any(hasattr(value, "shape") for value in given):
             results = [_as_torch(result) for result in results]
         if watching is not None:
             taken = perf_counter() - begun
@@ -171,10 +171,6 @@ def _checked(device: Any) -> Any:
     if not str(device).startswith("cuda"):
         raise AssertionError("If device argument is passed it must be a CUDA device")
     return str(device) if on_gpu() else None
-
-
-def _has_array(values: Sequence[Any]) -> bool:
-    return any(hasattr(value, "shape") for value in values)
 
 
 def _as_torch(array: Any) -> Any:

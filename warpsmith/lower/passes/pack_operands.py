@@ -108,7 +108,7 @@ class _Packing:
 
     def _read_words(self, statement: Statement) -> Statement:
         if isinstance(statement, Multiply) and statement.a.buffer == self.elements:
-            index = _in_words(statement.a.index, self.elements.dtype)
+            index = integers.floordiv(statement.a.index, WORD.size // self.elements.dtype.size)
             return replace(statement, a=replace(statement.a, buffer=self.words, index=index))
         return map_bodies(statement, lambda body: tuple(map(self._read_words, body)))
 
@@ -137,7 +137,3 @@ def _before_rounding(value: Expr) -> Expr | None:
     if source.dtype is DataType.Float:
         return source
     return None if source.dtype is DataType.Double else Apply("cast", (source,), DataType.Float)
-
-
-def _in_words(index: Expr, dtype: DataType) -> Expr:
-    return integers.floordiv(index, WORD.size // dtype.size)

@@ -12,13 +12,9 @@ from warpsmith.ops.table.op import INTEGERS, Rule, joined, operation, spelled
 _integer = partial(operation, rule=Rule.INTEGER)
 
 
-def _bits(x: np.ndarray) -> int:
-    return 8 * x.dtype.itemsize
-
-
 def _shift(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Shift counts that C allows, and whether `b` was one."""
-    inside = (b >= 0) & (b < _bits(a))
+    inside = (b >= 0) & (b < 8 * a.dtype.itemsize)
     return np.where(inside, b, 0).astype(a.dtype), inside
 
 
