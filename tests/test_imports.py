@@ -21,6 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": {"callers"},
     "knob_kinds": set(),
     "locks": set(),
+    "reach": set(),
     "values": set(),
     "knobs": {"knob_kinds"},
     "layouts": set(),
@@ -70,6 +71,7 @@ def wrong_imports(path: Path) -> list[str]:
         "knobs",
         "locks",
         "native",
+        "reach",
         "targets",
         "values",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 from warpsmith.ir.derivation import Derivation
 from warpsmith.ir.domains import IterDomain, Merge, Split
@@ -11,6 +12,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.reach import reached
 
 
 def independent_axes(fusion: Fusion, domains: DomainMap) -> dict[TensorView, frozenset[IterDomain]]:
@@ -106,13 +108,7 @@ def lacking(
 
 def _below(domains: DomainMap, parts: Iterable[Group]) -> set[Group]:
     """Groups, and all that were made from them."""
-    found = set(parts)
-    stack = list(found)
-    while stack:
-        fresh = {part for parts in _made_from(domains, stack.pop()) for part in parts} - found
-        found |= fresh
-        stack += fresh
-    return found
+    return {*reached(parts, lambda group: chain(*_made_from(domains, group)))}
 
 
 def _made_from(domains: DomainMap, group: Group) -> list[tuple[Group, ...]]:

@@ -17,6 +17,7 @@ from warpsmith.lower.access import Access
 from warpsmith.lower.across_threads import AcrossThreads
 from warpsmith.lower.buffers import Buffers, constant_of, filled, is_parallel
 from warpsmith.lower.predicates import Predicates
+from warpsmith.reach import reached
 
 
 class Reductions:
@@ -138,15 +139,12 @@ def _carry(operation: Reduction | Matmul) -> Carry:
 
 def _of_fragments(operation: Reduction) -> bool:
     """Whether each thread adds up what tensor cores left in its registers, element by element."""
-    pending = list(tensor_inputs(operation))
-    seen = set(pending)  # what is added to itself has twice as many ways to what it is made of
-    while pending:
-        tensor = pending.pop()
-        definition = tensor.definition
-        if isinstance(definition, Matmul) and tensor.lanes is not None:
-            return True
-        if isinstance(definition, Pointwise) and tensor.memory is MemoryType.local:
-            new = [source for source in tensor_inputs(definition) if source not in seen]
-            seen.update(new)
-            pending += new
-    return False
+
+    def before(tensor: TensorView) -> Sequence[TensorView]:
+        made, here = tensor.definition, tensor.memory is MemoryType.local
+        return tensor_inputs(made) if isinstance(made, Pointwise) and here else ()
+
+    return any(
+        isinstance(each.definition, Matmul) and each.lanes is not None
+        for each in reached(tensor_inputs(operation), before)
+    )

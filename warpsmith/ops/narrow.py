@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from warpsmith.ir.exprs import Move, Pointwise, tensor_inputs
 from warpsmith.ir.tensor import TensorView
+from warpsmith.reach import reached
 
 
 def narrow_inputs(operand: TensorView) -> tuple[TensorView, ...]:
@@ -23,18 +24,16 @@ def _inputs(operand: TensorView) -> Iterator[TensorView]:
     What is repeated is smaller, and so is what lacks a dimension.
     """
     rank = sum(not axis.is_broadcast for axis in operand.shape_axes)
-    pending, seen = [operand], {operand}
-    while pending:
-        tensor = pending.pop()
+
+    def before(tensor: TensorView) -> Sequence[TensorView]:
+        made = tensor.definition
+        repeats = isinstance(made, Move) and made.repeats
+        return tensor_inputs(made) if isinstance(made, Pointwise | Move) and not repeats else ()
+
+    for tensor in reached((operand,), before):
         made = tensor.definition
         if made is None:
             if sum(not axis.is_broadcast for axis in tensor.shape_axes) >= rank:
                 yield tensor
-        elif isinstance(made, Move) and made.repeats:
-            continue
-        elif isinstance(made, Pointwise | Move):
-            sources = [source for source in tensor_inputs(made) if source not in seen]
-            seen.update(sources)
-            pending += sources
-        elif tensor_inputs(made):
+        elif not isinstance(made, Pointwise | Move) and tensor_inputs(made):
             yield operand

@@ -20,6 +20,7 @@ from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops import reductions
 from warpsmith.ops.contraction import multiplied, spread
 from warpsmith.ops.narrow import narrow_inputs
+from warpsmith.reach import reached
 
 Ones = frozenset[str]
 """Names of sizes that are 1."""
@@ -166,11 +167,6 @@ def _rows(fusion: Fusion) -> set[IterDomain] | None:
             pending += [root[p] for p in first ^ second if root[p].is_broadcast]
     parts = (part for tensor in fusion.tensors for part in tensor.transforms)
     divided = {axis for part in parts for axis in (part.axis, part.outer, part.inner)}
-    found: set[IterDomain] = set()
-    while pending:
-        axis = pending.pop()
-        if axis not in found:
-            found.add(axis)
-            pending += links.get(axis, ())
+    found = {*reached(pending, lambda axis: links.get(axis, ()))}
     whole = all(axis.is_broadcast and axis in kept for axis in found)
     return found if whole and found.isdisjoint(ended | divided) else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
+from warpsmith.reach import reached
+
 Node = Hashable
 _SOURCE, _TARGET = "source", "target"
 _WITHOUT_END = 1 << 40
@@ -66,12 +68,9 @@ def _path(capacity: Mapping[Node, Mapping[Node, int]]) -> list[tuple[Node, Node]
 
 def _reaching(capacity: Mapping[Node, Mapping[Node, int]]) -> set[Node]:
     """The nodes from which there is room left to the target."""
-    found: set[Node] = {_TARGET}
-    pending: list[Node] = [_TARGET]
-    while pending:
-        node = pending.pop()
-        for before in capacity.get(node, {}):
-            if before not in found and capacity[before].get(node, 0) > 0:
-                found.add(before)
-                pending.append(before)
-    return found
+
+    def before(node: Node) -> list[Node]:
+        return [each for each in capacity.get(node, {}) if capacity[each].get(node, 0) > 0]
+
+    target: Node = _TARGET
+    return {*reached((target,), before)}

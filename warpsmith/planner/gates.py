@@ -8,6 +8,7 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.planner.epilogues import Epilogue, Offers, around, made_before
 from warpsmith.planner.segment import Segments
+from warpsmith.reach import reached
 
 
 def with_gates(segments: Segments, offers: Offers, apart: Collection[int]) -> Offers:
@@ -65,14 +66,9 @@ def _candidates(offers: Offers) -> Iterator[tuple[int, int]]:
 
 def _behind(graph: Graph, product: int) -> set[int]:
     """Positions of the operations on a product's elements."""
-    found: set[int] = set()
-    pending = [product]
-    while pending:
-        position = pending.pop()
-        for number in graph.made(position):
-            for reader in graph.readers.get(number, ()):
-                operation = graph.operations[reader]
-                if reader not in found and isinstance(operation, Pointwise | Move):
-                    found.add(reader)
-                    pending.append(reader)
-    return found
+
+    def readers(position: int) -> list[int]:
+        found = (p for number in graph.made(position) for p in graph.readers.get(number, ()))
+        return [p for p in found if isinstance(graph.operations[p], Pointwise | Move)]
+
+    return {*reached(readers(product), readers)}

@@ -6,11 +6,14 @@ kernels of the rows, and reads all of them again; a row's own sum is computed wh
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.ir.domains import IterDomain, IterType
 from warpsmith.ir.exprs import Move, Pointwise, Reduction, reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group
 from warpsmith.ir.tensor import TensorView
+from warpsmith.reach import reached
 from warpsmith.schedulers.pointwise.applicability import self_mapped
 from warpsmith.schedulers.reduction.applicability import pattern
 
@@ -40,17 +43,13 @@ def _is_wide(operation: Reduction) -> bool:
 
 def _needed(tensor: TensorView) -> set[Reduction]:
     """The reductions that a tensor is made of, element by element and by what rows share."""
-    found: set[Reduction] = set()
-    pending, seen = [tensor], {tensor}
-    while pending:
-        made = pending.pop().definition
-        if isinstance(made, Reduction):
-            found.add(made)
-        elif isinstance(made, Pointwise | Move):
-            fresh = [t for t in tensor_inputs(made) if t not in seen]
-            seen.update(fresh)
-            pending += fresh
-    return found
+
+    def before(tensor: TensorView) -> Sequence[TensorView]:
+        made = tensor.definition
+        return tensor_inputs(made) if isinstance(made, Pointwise | Move) else ()
+
+    found = (each.definition for each in reached((tensor,), before))
+    return {made for made in found if isinstance(made, Reduction)}
 
 
 def _cut(fusion: Fusion, domains: DomainMap, total: Reduction, rows: frozenset[Group]) -> None:

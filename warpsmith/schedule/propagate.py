@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -11,6 +11,7 @@ from warpsmith.ir.domains import IterDomain, IterType, ParallelType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.mapping import DomainMap, Group, map_of
 from warpsmith.ir.tensor import TensorView
+from warpsmith.reach import reached
 from warpsmith.schedule.carriers import check_binding
 from warpsmith.schedule.reduced import Reduced
 from warpsmith.schedule.stand_in import stand_in
@@ -64,23 +65,17 @@ def _source_groups(domains: DomainMap, tensor: TensorView, axis: IterDomain) -> 
     """
     roots = set(map(domains.group, tensor.root))
     own = {domains.group(made): t for t in tensor.transforms for made in t.results}
-    origins = {*map(domains.group, tensor.logical), *roots}
-    found: set[Group] = set()
-    stack, seen = [domains.group(axis)], set()
-    while stack:
-        group = stack.pop()
-        if group in seen:
-            continue
-        seen.add(group)
-        if group in origins:
-            found.add(group)
-        if group in roots:
-            continue
-        for transform in (own[group],) if group in own else domains.touching(group):
+    origins = frozenset((*map(domains.group, tensor.logical), *roots))
+
+    def parts(group: Group) -> Iterator[Group]:
+        made = (own[group],) if group in own else domains.touching(group)
+        for transform in () if group in roots else made:
             if any(domains.group(result) == group for result in transform.results):
-                parts = {transform.axis, transform.outer, transform.inner}
-                stack += [domains.group(p) for p in parts - set(transform.results)]
-    return frozenset(found)
+                axes = {transform.axis, transform.outer, transform.inner}
+                yield from map(domains.group, axes - set(transform.results))
+
+    found: Iterator[Group] = reached((domains.group(axis),), parts)
+    return origins.intersection(found)
 
 
 def _loops_like(

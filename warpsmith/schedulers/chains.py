@@ -12,6 +12,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.reads import Read, chosen, is_window
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.reach import reached
 from warpsmith.values import dataclass
 
 MOST_REPEATED = 8
@@ -75,15 +76,10 @@ def _share(use: Operation, source: TensorView) -> Fraction:
 
 
 def _is_of_reduction(tensor: TensorView) -> bool:
-    pending, met = [tensor], {tensor}
-    while pending:
-        made = pending.pop().definition
-        if isinstance(made, Reduction):
-            return True
-        more = [] if made is None else [each for each in tensor_inputs(made) if each not in met]
-        pending += more
-        met.update(more)
-    return False
+    def before(tensor: TensorView) -> Sequence[TensorView]:
+        return () if tensor.definition is None else tensor_inputs(tensor.definition)
+
+    return any(isinstance(each.definition, Reduction) for each in reached((tensor,), before))
 
 
 def few_of(tensor: TensorView, read: Read) -> int:

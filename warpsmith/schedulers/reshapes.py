@@ -6,7 +6,7 @@ in between. No kernel of a product reshapes, but what is computed on each elemen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from warpsmith.ir import integers
@@ -20,6 +20,7 @@ from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.liveness import remove_dead
+from warpsmith.reach import reached
 
 
 def cancel_reshapes(fusion: Fusion) -> None:
@@ -181,13 +182,9 @@ def _extents(tensor: TensorView) -> list[Expr]:
 
 def _elementwise(tensor: TensorView) -> Iterator[Operation]:
     """What makes the elements of a tensor, one by one, and what comes before these operations."""
-    pending, seen = [tensor], {tensor}
-    while pending:
-        made = pending.pop().definition
-        if made is None:
-            continue
-        yield made
-        if isinstance(made, Pointwise):
-            fresh = [source for source in tensor_inputs(made) if source not in seen]
-            seen.update(fresh)
-            pending += fresh
+
+    def before(tensor: TensorView) -> Sequence[TensorView]:
+        made = tensor.definition
+        return tensor_inputs(made) if isinstance(made, Pointwise) else ()
+
+    return filter(None, (each.definition for each in reached((tensor,), before)))

@@ -5,7 +5,7 @@ No CUDA header is included: NVRTC knows the builtins that are used here without 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from warpsmith.codegen.prelude import products, storage
@@ -13,6 +13,7 @@ from warpsmith.codegen.prelude.boxes import of_each_rank
 from warpsmith.codegen.prelude.piece import Piece, pieces_of
 from warpsmith.codegen.prelude.vector import LoadHint, StoreHint, with_conditions, with_words
 from warpsmith.errors import InternalError
+from warpsmith.reach import reached
 
 _FILES = (
     "vector",
@@ -71,16 +72,14 @@ def prelude_text(pieces: Collection[str]) -> str:
 
     Equal sets give equal texts, whatever their order, so that kernels stay cached.
     """
-    wanted: set[str] = set()
-    made = {name: piece for name in sorted(pieces) if (piece := products.multiply_piece(name))}
-    pending = [name for name in pieces if name not in made]
-    while pending:
-        name = pending.pop()
+
+    def needs(name: str) -> Sequence[str]:
         if name not in PIECES:
             raise InternalError(f"the prelude has no piece {name!r}, only {', '.join(PIECES)}")
-        if name not in wanted:
-            wanted.add(name)
-            pending.extend(PIECES[name].needs)
+        return PIECES[name].needs
+
+    made = {name: piece for name in sorted(pieces) if (piece := products.multiply_piece(name))}
+    wanted = {*reached((name for name in pieces if name not in made), needs)}
     # PIECES lists each piece after all that it needs.
     listed = [piece for name, piece in PIECES.items() if name in wanted]
     return "".join(piece.text for piece in (*listed, *made.values()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.derivation import Derivation
@@ -11,6 +13,7 @@ from warpsmith.ir.program import Program
 from warpsmith.ir.reads import Read, at, start_and_step, stretch_of
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.layouts.matrices import WORD
+from warpsmith.reach import reached
 from warpsmith.schedulers.matmul import prologues
 from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
 from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
@@ -178,15 +181,13 @@ def _results(fusion: Program, products: list[Matmul]) -> str:
 
 def _beside(fusion: Program, products: list[Matmul]) -> list[Operation]:
     """All other operations, but those that only operands need."""
-    kept: set[Operation] = set()
-    pending = [output.value.definition for output in fusion.outputs]
-    while pending:
-        operation = pending.pop()
-        if operation is None or operation in products or operation in kept:
-            continue
-        kept.add(operation)
-        pending += [tensor.definition for tensor in tensor_inputs(operation)]
-    return [op for op in fusion.operations if op in kept]
+
+    def before(tensor: TensorView) -> Sequence[TensorView]:
+        made = tensor.definition
+        return () if made is None or made in products else tensor_inputs(made)
+
+    made = {each.definition for each in reached((o.value for o in fusion.outputs), before)}
+    return [op for op in fusion.operations if op in made and op not in products]
 
 
 def _dimensions(domains: DomainMap, tensor: TensorView) -> list[Group]:

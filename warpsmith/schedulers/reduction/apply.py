@@ -9,13 +9,14 @@ from typing import Protocol
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import ParallelType
-from warpsmith.ir.exprs import Reduction, takes_moments, tensor_inputs
+from warpsmith.ir.exprs import Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.levels import has_levels
 from warpsmith.ir.mapping import map_of
 from warpsmith.ir.reads import Read
 from warpsmith.ir.scalar import Symbol
 from warpsmith.ir.tensor import TensorView
+from warpsmith.reach import reached
 from warpsmith.schedule.caches import rfactor
 from warpsmith.schedule.inline import inline_at, inline_most
 from warpsmith.schedule.propagate import parallelize_like, transform_like
@@ -287,13 +288,7 @@ def _shared_places(fusion: Fusion, taken: Sequence[Read]) -> list[TensorView]:
     """What tells reads their places, and others something: it comes as early as these, which do not
     wait for the others.
     """
-    ahead: set[TensorView] = set()
-    waiting = [index for read in taken for index in read.indices]
-    while waiting:
-        tensor = waiting.pop()
-        if tensor.definition is not None and tensor not in ahead:
-            ahead.add(tensor)
-            waiting += tensor_inputs(tensor.definition)
+    ahead = {*reached((index for read in taken for index in read.indices), fusion.producers)}
     own = {*ahead, *(read.output for read in taken)}
     return [
         tensor

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from warpsmith.reach import reached
 from warpsmith.sim.isa import Op
 from warpsmith.sim.program import Instruction
 from warpsmith.values import dataclass
@@ -126,14 +127,7 @@ def _reaching(successors: Sequence[Sequence[int]], goals: set[int]) -> set[int]:
         for successor in following:
             if successor != EXIT:
                 before[successor].append(block)
-    found = set(goals)
-    pending = list(goals)
-    while pending:
-        for block in before[pending.pop()]:
-            if block not in found:
-                found.add(block)
-                pending.append(block)
-    return found
+    return {*reached(goals, before.__getitem__)}
 
 
 def _immediate(successors: Sequence[Sequence[int]], among: set[int]) -> list[int]:
