@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -10,8 +11,8 @@ T = TypeVar("T")
 class Disjoint(Generic[T]):
     """Things of which some belong together; each set is known by one of its own."""
 
-    def __init__(self) -> None:
-        self._first: dict[T, T] = {}
+    def __init__(self, things: Iterable[T] = ()) -> None:
+        self._first = {thing: thing for thing in things}
 
     def __contains__(self, thing: object) -> bool:
         return thing in self._first
@@ -28,9 +29,11 @@ class Disjoint(Generic[T]):
             thing = first[thing]
         return thing
 
-    def join(self, one: T, other: T) -> None:
-        """One set of the sets of both, known by what the second was."""
-        self._first[self.find(one)] = self.find(other)
+    def join(self, one: T, other: T) -> bool:
+        """One set of the sets of both, known by what the second was; whether they were two."""
+        first, second = self.find(one), self.find(other)
+        self._first[first] = second
+        return first is not second
 
     def sets(self) -> list[list[T]]:
         """All sets, things in the order in which they were added, sets in that of their first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from warpsmith.ir.disjoint import Disjoint
 from warpsmith.ir.exprs import tensor_inputs
 from warpsmith.ir.readers import readers_of
 from warpsmith.ir.tensor import Operation
@@ -45,30 +46,32 @@ class _Nests:
     """
 
     def __init__(self, operations: Sequence[Operation], depth: int) -> None:
-        self._parent = {operation: operation for operation in operations}
+        self._nests = Disjoint(operations)
         self._reads: dict[Operation, list[_Read]] = {operation: [] for operation in operations}
         apart: list[_Read] = []
         for reader in operations:
             for source in tensor_inputs(reader):
-                if source.definition in self._parent:
-                    if source.compute_at > depth:
-                        self._parent[self._find(reader)] = self._find(source.definition)
-                    else:
-                        apart.append((source.definition, reader))
+                maker = source.definition
+                if maker is None or maker not in self._nests:
+                    continue
+                if source.compute_at > depth:
+                    self._nests.join(reader, maker)
+                else:
+                    apart.append((maker, reader))
         for maker, reader in apart:
-            self._reads[self._find(maker)].append((maker, reader))
+            self._reads[self._nests.find(maker)].append((maker, reader))
 
     def join(self, operation: Operation, readers: Sequence[Operation]) -> bool:
         """Put an operation into one nest with its readers, unless no order were left."""
-        joined = {self._find(each) for each in (operation, *readers)}
+        joined = {self._nests.find(each) for each in (operation, *readers)}
         reads = {nest: self._reads[nest] for nest in joined}
-        own = self._find(operation)
+        own = self._nests.find(operation)
         reads[own] = [read for read in reads[own] if read[0] is not operation]
         if self._come_back(joined, [read for nest in joined for read in reads[nest]]):
             return False
         largest = max(joined, key=lambda nest: len(reads[nest]))
         for nest in joined - {largest}:
-            self._parent[nest] = largest
+            self._nests.join(nest, largest)
             reads[largest] += reads[nest]
             del self._reads[nest]
         self._reads[largest] = reads[largest]
@@ -79,18 +82,10 @@ class _Nests:
         pending, seen = reads, set(nests)
         while pending:
             _, reader = pending.pop()
-            nest = self._find(reader)
+            nest = self._nests.find(reader)
             if nest in nests:
                 return True
             if nest not in seen:
                 seen.add(nest)
                 pending += self._reads[nest]
         return False
-
-    def _find(self, operation: Operation) -> Operation:
-        """The operation that stands for the nest of one."""
-        parent = self._parent
-        while parent[operation] is not operation:
-            parent[operation] = parent[parent[operation]]
-            operation = parent[operation]
-        return operation

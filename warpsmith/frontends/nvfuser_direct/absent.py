@@ -42,21 +42,9 @@ ABSENT = {
 }
 """Why, by name."""
 
-MULTIDEVICE = (
-    "Communicator",
-    "DeviceMesh",
-    "MultiDeviceExecutor",
-    "MultiDeviceExecutorParams",
-    "Sharding",
-    "shard_tensor",
-)
-CUTLASS = (
-    "grouped_mm",
-    "mxfp8_scaled_mm",
-    "nvfp4_scaled_grouped_mm",
-    "nvfp4_scaled_mm",
-    "nvfp4_scaled_mm_blockscale",
-)
+MULTIDEVICE = {name for name, why in ABSENT.items() if why is _ONE_GPU} - {"execute_with_dtensors"}
+CUTLASS = {name for name, why in ABSENT.items() if why is _CUTLASS}
+"""Those of two modules."""
 
 
 class _Absent:

@@ -8,6 +8,7 @@ from warpsmith.frontends.nvfuser_direct.axes import IterDomain
 from warpsmith.frontends.nvfuser_direct.enums import IdMappingMode
 from warpsmith.frontends.nvfuser_direct.failures import unsupported
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
+from warpsmith.ir.disjoint import Disjoint
 from warpsmith.ir.domains import IterDomain as Domain
 from warpsmith.ir.domains import Split, Transform
 from warpsmith.ir.exprs import tensor_inputs
@@ -17,33 +18,20 @@ __all__ = ["DisjointValSets", "IdModel", "ValGraph"]
 _WITH_BROADCASTS = (IdMappingMode.broadcast, IdMappingMode.permissive)
 
 
-class DisjointValSets:
+class DisjointValSets(Disjoint[Domain]):
     """Sets of axes, each of one iteration."""
 
-    def __init__(self) -> None:
-        self._above: dict[Domain, Domain] = {}
-
-    def find(self, axis: Domain) -> Domain:
-        """The axis that stands for its set."""
-        while (above := self._above.setdefault(axis, axis)) is not axis:
-            axis = above
-        return axis
-
-    def join(self, a: Domain, b: Domain) -> bool:
-        """Make one set of two; whether they were two."""
-        first, second = self.find(a), self.find(b)
-        self._above[second] = first
-        return first is not second
+    def find(self, thing: Domain) -> Domain:
+        if thing not in self:
+            self.add(thing)
+        return super().find(thing)
 
     def strict_are_mapped(self, entry0: IterDomain, entry1: IterDomain) -> bool:
         """Whether two axes are one iteration."""
         return self.find(entry0.domain) is self.find(entry1.domain)
 
     def __str__(self) -> str:
-        sets: dict[Domain, list[Domain]] = {}
-        for axis in tuple(self._above):
-            sets.setdefault(self.find(axis), []).append(axis)
-        return "".join(f"{{ {'; '.join(map(repr, members))} }}\n" for members in sets.values())
+        return "".join(f"{{ {'; '.join(map(repr, members))} }}\n" for members in self.sets())
 
 
 class ValGraph:
