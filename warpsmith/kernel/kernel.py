@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
@@ -137,6 +137,10 @@ class Kernel:
     layout: SharedLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())
+
+    def with_body(self, body: tuple[Statement, ...]) -> Kernel:
+        """The kernel with these statements; itself where it has them."""
+        return self if body == self.body else replace(self, body=body)
 
     def with_derived(self, values: Mapping[str, int]) -> dict[str, int]:
         """The values of a launch, with those of scalars that it works out, where not given."""

@@ -38,8 +38,7 @@ def ask_for_steps(kernel: Kernel) -> Kernel:
         body = tuple(part for inner in statement.body for part in _parts(inner))
         return (replace(statement, body=body),)
 
-    body = rewritten(kernel.body, of_steps)
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(rewritten(kernel.body, of_steps))
 
 
 def _parts(nest: Statement) -> Iterator[Statement]:

@@ -44,8 +44,7 @@ def ask_once(kernel: Kernel) -> Kernel:
             return (replace(statement, body=tuple(body)),)
         return (statement,)
 
-    body = rewritten(kernel.body, of_turns)
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(rewritten(kernel.body, of_turns))
 
 
 def _under(loop: Statement, row: Symbol) -> Statement:

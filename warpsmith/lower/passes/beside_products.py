@@ -69,7 +69,7 @@ def beside_products(kernel: Kernel) -> Kernel:
         else s
         for s in kernel.body
     )
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(body)
 
 
 def _ahead(statements: Statements) -> Statements:

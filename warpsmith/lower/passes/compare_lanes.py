@@ -28,8 +28,7 @@ def compare_lanes(kernel: Kernel) -> Kernel:
 
         for j < 8 unrolled: if (h - 8*(v % m) < j + 1 && 8*(v % m) - n - h < -j) ..
     """
-    body = _within(kernel.body, frozenset())
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(_within(kernel.body, frozenset()))
 
 
 def _within(statements: tuple[Statement, ...], lanes: frozenset[Symbol]) -> tuple[Statement, ...]:

@@ -72,7 +72,7 @@ def draw_ahead(kernel: Kernel) -> Kernel:
         else s
         for s in kernel.body
     )
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(body)
 
 
 def _ahead(statements: Statements, groups: int) -> Statements:

@@ -45,8 +45,7 @@ def keep_lanes_apart(kernel: Kernel) -> Kernel:
             return (replace(statement, body=tuple(body)),)
         return (statement,)
 
-    body = rewritten(kernel.body, moved)
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(rewritten(kernel.body, moved))
 
 
 def _taken(move: Statement) -> Statement:

@@ -38,8 +38,7 @@ def load_anyway(kernel: Kernel) -> Kernel:
         of_pieces = any(is_end(c) and of_piece(c) for c in asked)
         return anyway(statement, filled) if of_pieces else (statement,)
 
-    body = rewritten(kernel.body, change)
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(rewritten(kernel.body, change))
 
 
 def written_otherwise(body: tuple[Statement, ...]) -> frozenset[Buffer]:

@@ -40,8 +40,7 @@ def load_beside(kernel: Kernel) -> Kernel:
             return (replace(statement, body=tuple(body)),)
         return (statement,)
 
-    body = rewritten(kernel.body, of_turns)
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(rewritten(kernel.body, of_turns))
 
 
 def _has_no_branch(loop: For) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -39,8 +38,7 @@ def narrow_extremes(kernel: Kernel) -> Kernel:
     What is widened for nothing else, the compiler drops.
     """
     names = iter(range(1 << 30))
-    body = _narrowed(kernel.body, names)
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(_narrowed(kernel.body, names))
 
 
 class _Found(NamedTuple):

@@ -57,7 +57,7 @@ def read_before(kernel: Kernel) -> Kernel:
         map_bodies(s, _before) if isinstance(s, Branch) and s.agent.kind is Kind.MULTIPLY else s
         for s in kernel.body
     )
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(body)
 
 
 def _before(statements: Statements) -> Statements:

@@ -28,8 +28,7 @@ def read_two_rows(kernel: Kernel) -> Kernel:
         for j < 8 unrolled: { r[j] = j < n - 8*i % n ? r_ends[0] : r_ends[1] }
     """
     least = dict(kernel.least)
-    body = _within(kernel.body, least, set()) if least else kernel.body
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(_within(kernel.body, least, set()) if least else kernel.body)
 
 
 def _within(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from itertools import count
 
@@ -31,8 +31,7 @@ def watch_waits(kernel: Kernel, limit: int) -> Kernel:
     Raises InternalError for a wait for a barrier that belongs to no pipeline.
     """
     pipelines = {b.name: each for each in kernel.pipelines for b in each.barriers}
-    body = _watched(kernel.body, "", _Sites(pipelines, limit, count()))
-    return kernel if body == kernel.body else replace(kernel, body=body)
+    return kernel.with_body(_watched(kernel.body, "", _Sites(pipelines, limit, count())))
 
 
 class _Sites:
