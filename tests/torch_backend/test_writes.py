@@ -110,6 +110,20 @@ def _inputs() -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(4, 6), torch.randn(4, 2), torch.tensor([5, 2])
 
 
+def taken_behind(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
+    kept[place[1:]] = -1
+    return kept.take(place)
+
+
+def test_what_is_written_has_gaps_and_is_viewed_behind() -> None:
+    mine, theirs = (torch.arange(72.0).view(6, 6, 2)[::2, ::2] for _ in range(2))
+    fast = torch.compile(taken_behind, backend=backend, fullgraph=True)
+    with torch.no_grad():
+        _, x, place = _inputs()
+        assert torch.equal(fast(mine, x, place), taken_behind(theirs, x, place))
+    assert torch.equal(mine, theirs)
+
+
 @pytest.mark.few(4)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_writes_are_those_of_torch(program: _Program) -> None:

@@ -43,6 +43,9 @@ _INTO_VIEWS: Mapping[Any, Any] = {
 }
 """Such ones whose part is a view, with the view: it takes what comes behind the second argument."""
 
+_OF_STRIDES = (aten.view, aten.as_strided, aten.view_as_complex)
+"""Views that not every tensor of a shape has."""
+
 
 WRITES = "it writes into an input"
 """Why torch runs what writes."""
@@ -183,7 +186,8 @@ def write_in_place(graph: Graph) -> None:
             continue
         order = {node: number for number, node in enumerate(graph.nodes)}
         bases = (root_of(given), *steps[:-1])
-        if all(_ends(*pair, copy, order) for pair in zip(bases, steps, strict=True)):
+        lies = all(_lies_as(given, step, copy) for step in steps)
+        if lies and all(_ends(*pair, copy, order) for pair in zip(bases, steps, strict=True)):
             graph.erase_node(copy)
             copies += [part for step in steps for part in _write(graph, step)]
 
@@ -222,6 +226,22 @@ def _ends(base: Node, step: Node, copy: Node, order: Mapping[Node, int]) -> bool
     read: set[Node] = set()
     map_arg((step.args[1:], step.kwargs), read.add)
     return not read & set(same)
+
+
+def _lies_as(given: Node, step: Node, copy: Node) -> bool:
+    """Whether what reads a step can read instead what it is written into, where that has gaps: what
+    gives the whole has none, and torch has seen that it can be viewed in other shapes.
+    """
+    if given.meta["val"].stride() == step.meta["val"].stride():
+        return True
+    same = [step]
+    for node in same:
+        for user in node.users:
+            if _is_view(user):
+                if getattr(user.target, "overloadpacket", None) in _OF_STRIDES:
+                    return False
+                same.append(user)
+    return True
 
 
 def _write(graph: Graph, step: Node) -> Iterator[Node]:
