@@ -155,6 +155,19 @@ def test_operands_are_multiplied_in_the_type_of_the_result() -> None:
     torch.testing.assert_close(list(made.run([x])), in_common_types(x), equal_nan=True)
 
 
+def limited(x: Tensor) -> list[Tensor]:
+    """Floats of an integer's threshold are integers to torch."""
+    numbers = ((2**53 + 1, 2**60 + 3), (2.0**53, 2**53 + 1), (3, 7.5), (-7.5, -3))
+    return [F.threshold(x, limit, value) for limit, value in numbers]
+
+
+def test_thresholds_of_integers_are_integers() -> None:
+    x = torch.tensor([2**53, 2**53 + 1, 2**53 + 2, 2**60 + 1, 3, -7])
+    made = compiled(limited, x)
+    assert not made.regions.reasons
+    torch.testing.assert_close(list(made.run([x])), limited(x))
+
+
 def by_rows(x: Tensor) -> list[Tensor]:
     wide = x.view(x.shape[0], -1, 8).float()
     scale = wide.abs().amax(-1, keepdim=True) / 448

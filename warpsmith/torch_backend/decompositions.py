@@ -60,6 +60,7 @@ def decompositions() -> Mapping[Any, Callable[..., Any]]:
     found[aten.nll_loss_backward.default] = _nll_loss_backward
     found[aten.native_group_norm.default] = _group_norm
     found[aten.native_group_norm_backward.default] = _group_norm_backward
+    found[aten.threshold.default] = _threshold
     found |= {aten.eye.default: _eye, aten.eye.m: _eye}
     found |= dict.fromkeys((aten.index_fill.int_Scalar, aten.index_fill.int_Tensor), _index_fill)
     found |= {each: partial(_each, each) for each in _of_lists()}
@@ -126,6 +127,13 @@ def _index_fill(x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         value = torch.scalar_tensor(value, dtype=x.dtype, device=x.device)
     places = [None] * (dim % x.ndim) + [index]
     return aten.index_put(x, places, value.to(x.dtype))
+
+
+def _threshold(x: Tensor, threshold: Any, value: Any) -> Tensor:
+    """Torch's parts make floats of integers that meet a float, and lose digits of large ones."""
+    if not x.is_floating_point():
+        threshold, value = int(threshold), int(value)
+    return torch.where(x <= threshold, value, x)
 
 
 def _eye(
