@@ -7,12 +7,15 @@ import re
 import time
 from collections import Counter
 from collections.abc import Generator, Iterator
+from unittest import mock
 
 import pytest
 
 from tests.support import binaries
 from warpsmith import knobs
 from warpsmith.errors import SimulationError
+from warpsmith.runtime.cache import CubinCache
+from warpsmith.runtime.source import Binary, Source
 from warpsmith.sim.library import library
 
 MOST_CPU_S = 20.0
@@ -79,6 +82,19 @@ def spread(cases: list[pytest.Function], count: int) -> set[pytest.Function]:
         left.remove(case)
         chosen.add(case)
     return chosen
+
+
+@pytest.fixture(autouse=True, scope="session")
+def kept_kernels() -> Iterator[None]:
+    """Where other processes look for kernels, none is kept that only pretends to be compiled."""
+    shared, store = knobs.Knobs().cache_dir, CubinCache.store
+
+    def checked(self: CubinCache, source: Source, binary: Binary) -> None:
+        assert binary.cubin or self.directory != shared, f"{source.entry} has no code"
+        store(self, source, binary)
+
+    with mock.patch.object(CubinCache, "store", checked):
+        yield
 
 
 @pytest.fixture

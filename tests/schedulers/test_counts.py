@@ -1,6 +1,7 @@
 """Sums over a number that all elements share, and what kernels compute in place of the quotient."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -168,7 +169,7 @@ def test_a_kernel_that_would_spill_keeps_it_too(
 
 
 def test_the_variant_that_divides_is_lowered_and_proved_with_the_other(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its text is that of the schedule without reciprocals."""
     seen: list[str] = []
@@ -196,7 +197,7 @@ def test_the_variant_that_divides_is_lowered_and_proved_with_the_other(
 
     monkeypatch.setattr(cache, "compile_source", spilling)
     calls = noted(emission, "lower"), noted(proofs, "prove")
-    with knobs.scope(always_compile=True):
+    with knobs.scope(always_compile=True, cache_dir=tmp_path):  # others would load what pretends
         multiplied, divided = texts()
         assert [len(each) for each in calls] == [2, 2], "one for each of two kernels"
         monkeypatch.setattr(candidate, "multiply_by_reciprocals", lambda _, near: None)

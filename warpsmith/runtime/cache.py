@@ -94,6 +94,7 @@ class CubinCache:
     """
 
     def __init__(self, directory: Path, limit_bytes: int = _UNLIMITED) -> None:
+        self.directory = directory
         self._entries = Entries(directory, "cubin", b"warpsmith cubin 2\n", limit_bytes)
         self._warned = False
 
@@ -139,7 +140,7 @@ class CubinCache:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"warpsmith cannot keep compiled kernels in {self._entries.directory}: {failure}; "
+                f"warpsmith cannot keep compiled kernels in {self.directory}: {failure}; "
                 "each process compiles them anew. Set WARPSMITH_CACHE_DIR to a directory that can "
                 "be written.",
                 RuntimeWarning,
