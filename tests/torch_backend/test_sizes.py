@@ -110,3 +110,15 @@ def test_results_of_the_reference_lie_as_those_of_kernels_do() -> None:
         lambda x: [(x + 1).t().clone(memory_format=torch.contiguous_format)], torch.ones(2, 3)
     )
     assert made.run([torch.ones(2, 3)])[0].stride() == (2, 1)
+
+
+def test_sizes_that_one_input_has_twice_are_one() -> None:
+    """The gradient of a square's best, whose places are an input: it was torch's."""
+    torch._dynamo.reset()
+    fast = torch.compile(lambda x: x.max(0).values, backend=backend, dynamic=True)
+    for size in (4, 6):
+        x = torch.randn(5, size, size, requires_grad=True)
+        (found,) = torch.autograd.grad(fast(x).sum(), x)
+        (wanted,) = torch.autograd.grad(x.max(0).values.sum(), x)
+        torch.testing.assert_close(found, wanted)
+    assert not any(graph.reasons for graph in warpsmith.report().graphs)

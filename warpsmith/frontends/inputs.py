@@ -35,11 +35,10 @@ def define_input(
         contiguity: per dimension; what it says of broadcast dimensions does not matter.
         stride_order: rank of each dimension in memory, 0 the fastest; row-major if None.
     """
-    name = fusion.next_tensor_name
     check_tensor_type(dtype, "define_tensor")
     if stride_order is not None:
         check_stride_order(stride_order, len(shape), "define_tensor")
-    axes = tuple(axis_of(_extent(name, d, value)) for d, value in enumerate(shape))
+    axes = tuple(axis_of(_extent(fusion, d, value)) for d, value in enumerate(shape))
     tensor = fusion.tensor(
         dtype,
         axes,
@@ -48,6 +47,11 @@ def define_input(
     )
     fusion.inputs.append(tensor)
     return tensor
+
+
+def own_size(fusion: Fusion, dimension: int) -> Symbol:
+    """The size of a dimension of the next input, which each call may choose."""
+    return Symbol(f"{fusion.next_tensor_name}_size{dimension}", low=0)
 
 
 def define_scalar_input(fusion: Fusion, dtype: DataType) -> Symbol:
@@ -73,7 +77,7 @@ def define_like(fusion: Fusion, array: object) -> TensorView:
     return define_input(fusion, shape, layout.contiguity, dtype, layout.stride_order)
 
 
-def _extent(name: str, d: int, value: object) -> Expr:
+def _extent(fusion: Fusion, d: int, value: object) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or value < SYMBOLIC:
@@ -82,7 +86,7 @@ def _extent(name: str, d: int, value: object) -> Expr:
             code="WS0151",
             remedy="use -1 for a size that each call may choose, or an extent of 0 or more",
         )
-    return Symbol(f"{name}_size{d}", low=0) if value == SYMBOLIC else Const(value)
+    return own_size(fusion, d) if value == SYMBOLIC else Const(value)
 
 
 def _contiguity(

@@ -12,7 +12,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from warpsmith import ops
-from warpsmith.frontends.inputs import define_input, define_scalar_input
+from warpsmith.frontends.inputs import define_input, define_scalar_input, own_size
 from warpsmith.frontends.memory_format import memory_format_of
 from warpsmith.frontends.outputs import add_output
 from warpsmith.frontends.tensor import Tensor
@@ -108,7 +108,7 @@ class Definition:
         see `inputs_first`."""
         for node, layout in zip(nodes, formats, strict=True):
             (tensor,) = tensors_of(node)
-            known = [self._known_extent(size) for size in tensor.shape]
+            known = [self._told(size, d) for d, size in enumerate(tensor.shape)]
             contiguity = [
                 None if is_number(size) and size == 1 else bool(flag is None or flag)
                 for size, flag in zip(tensor.shape, layout.contiguity, strict=True)
@@ -116,16 +116,18 @@ class Definition:
             made = define_input(
                 self.fusion, known, contiguity, TYPES[tensor.dtype], layout.stride_order
             )
-            for size, axis in zip(tensor.shape, made.shape_axes, strict=True):
-                self._sizes.learn(size, axis.extent)
             self._values[node] = made
             self.inputs.append(node)
 
-    def _known_extent(self, size: Any) -> int | Expr:
+    def _told(self, size: Any, dimension: int) -> Expr:
+        """The extent of a dimension of the next input: its own where no dimension before told it,
+        of that input neither."""
         try:
             return self._sizes.extent(size)
         except UnknownSize:
-            return -1
+            extent = own_size(self.fusion, dimension)
+            self._sizes.learn(size, extent)
+            return extent
 
     def add(self, node: Node) -> None:
         """Define what a node computes.
