@@ -281,7 +281,7 @@ def test_few_spills_of_rows_that_a_scheduler_chose_are_let_pass(
     """Nobody could do anything about them; of many, a caller can have no roles."""
     kernel = hungry(180).kernel
     binary = compile_(source_of(kernel))
-    enough = -(-binary.spill_bytes // 4)
+    enough = binary.spill_bytes
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_of_spills(kernel, binary, compile_, H200, enough)

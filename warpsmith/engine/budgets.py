@@ -32,10 +32,6 @@ Compile = Callable[[Source], Binary]
 
 _MOST_COMPILERS = 8
 
-HARMLESS_BYTES = 4
-"""Of spilled stores and loads for each element of a row: rows bring twice that and more through the
-memory, which moves a sixth of what a multiprocessor's L1 does."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
@@ -101,7 +97,7 @@ def role_registers(kernel: Kernel, compile_: Compile, target: Target) -> tuple[i
 
 
 def warn_of_spills(
-    kernel: Kernel, binary: Binary, compile_: Compile, target: Target, elements: int = 0
+    kernel: Kernel, binary: Binary, compile_: Compile, target: Target, harmless: int = 0
 ) -> None:
     """Warn, with SpillWarning, where a kernel with roles keeps registers in memory.
 
@@ -109,11 +105,10 @@ def warn_of_spills(
     they are compiled alone.
 
     Args:
-        elements: of rows that each thread has in a turn, where a scheduler chose them: then few
-            spills are let pass.
+        harmless: bytes that are let pass, where a scheduler chose what threads have.
     """
     parts = warp_groups(kernel)
-    if not parts or binary.spill_bytes <= HARMLESS_BYTES * elements:
+    if not parts or binary.spill_bytes <= harmless:
         return
     block = _block(kernel, parts, target)
     entry = binary.registers if block is None else block.entry
@@ -126,7 +121,7 @@ def warn_of_spills(
     reason = "; ".join(short) or "no role alone needs more registers than it has"
     remedy = (
         "warp_specialize=False may be faster; please report it."
-        if elements
+        if harmless
         else "Give such a role smaller tiles or more warp groups, or the others fewer registers."
     )
     warnings.warn(

@@ -154,7 +154,7 @@ def compile_fusion(
     tma_alignment: Mapping[str, int] | None = None,
     values: Mapping[str, int] | None = None,
     request: Request | None = None,
-    elements: int = 0,
+    harmless: int = 0,
     lowered: Once[Lowered] | None = None,
     quotients: bool = False,
 ) -> CompiledKernel:
@@ -220,7 +220,7 @@ def compile_fusion(
     if binary.spill_bytes and any(isinstance(s, Branch) for s in kernel.body):
         from warpsmith.engine.budgets import warn_of_spills
 
-        warn_of_spills(kernel, binary, compile_, target, elements)
+        warn_of_spills(kernel, binary, compile_, target, harmless)
     return CompiledKernel(
         kernel, emitted.cuda, binary, emitted.budgets, emitted.shortened, target=target
     )

@@ -40,7 +40,7 @@ def fewest_spills(
             candidate.scheduler,
             notes=(repr(params),),
             cause=lambda: (cause(part), params, quotients),
-            elements=params.row_elements,
+            harmless=params.harmless_spills,
             lowered=lowered.setdefault(params, Once()),
             quotients=quotients,
         )
