@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from statistics import median
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 import torch
 from torch.fx import Node
 
+from warpsmith.callers import line_text
 from warpsmith.engine.facts import prices_of
 from warpsmith.errors import ArgumentError
 from warpsmith.torch_backend.aten import name_of
@@ -110,6 +112,7 @@ class GraphReport:
     Attributes:
         taken, attention, left: how many are fused, torch's attention, and torch's otherwise.
         reasons: why operations are left, by name, with how often.
+        places: the user's line of the first of these, as `model.py:12`, where torch tells it.
     """
 
     what: str
@@ -118,6 +121,7 @@ class GraphReport:
     left: int
     regions: tuple[RegionReport, ...]
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
+    places: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
     def share(self) -> float:
@@ -134,7 +138,8 @@ class GraphReport:
         for region in self.regions:
             yield from region.lines()
         for (name, reason), count in self.reasons.most_common():
-            yield f"  left: {count} {name}: {reason}"
+            place = self.places.get((name, reason))
+            yield f"  left: {count} {name}: {reason}" + (f" ({place})" if place else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +205,7 @@ def _graph(record: Record, measure: bool) -> GraphReport:
         left=len(left),
         regions=tuple(_regions(record, measure)),
         reasons=Counter((shown(node), reasons[node]) for node in left),
+        places={(shown(node), reasons[node]): line_of(node) for node in reversed(left)},
     )
 
 
@@ -263,6 +269,12 @@ def is_attention(node: Node) -> bool:
 def shown(node: Node) -> str:
     """The name of what a node calls."""
     return name_of(node.target) or str(node.target)
+
+
+def line_of(node: Node) -> str:
+    """The line of the user's Python that a node comes from; empty where torch does not tell it."""
+    found = re.findall(r'File "(.*)", line (\d+)', node.stack_trace or "")
+    return line_text((found[-1][0], int(found[-1][1]))) if found else ""
 
 
 def parameters_of(nodes: Iterable[Node]) -> tuple[weakref.ref[torch.Tensor], ...]:
