@@ -42,7 +42,7 @@ test-all: check
 # none. `make test` runs these tests too, and skips them without a browser.
 test-browser: $(DEV)
 	command -v chromium >/dev/null || (apt-get update && apt-get install -y --no-install-recommends chromium)
-	$(PYTHON) -m pytest -q tests/tools/page/test_browser.py
+	$(PYTHON) -m pytest -q tests/page/test_browser.py
 
 check: $(DEV)
 	$(PYTHON) -m ruff format --check $(SOURCES)

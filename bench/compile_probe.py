@@ -31,7 +31,7 @@ PROBLEMS: dict[str, Problem] = {
 _LOADED_ON_USE = (
     "cuda.bindings.driver",
     "cuda.bindings.nvrtc",
-    "warpsmith.engine.lowered",
+    "warpsmith.frontends.lowered",
     "warpsmith.frontends.fuse",
     "warpsmith.kernel.printer",  # with it all that kernels from the disk consist of
 )

@@ -1,6 +1,6 @@
 """Pictures of what warps and stages do over time, from a run of their kernel on the simulator.
 
-Pages about compiled calls (`warpsmith/tools/page`) have the same timelines.
+Pages about compiled calls (`warpsmith/page`) have the same timelines.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pages.examples import RING_SHAPE, SHAPE, scheduled_ring, scheduled_roles, z
 from warpsmith import knobs
 from warpsmith.engine.facts import facts_of
 from warpsmith.engine.smaller import smaller
-from warpsmith.tools.page.lanes import WIDTH, drawn, kinds_of
-from warpsmith.tools.page.markup import Markup, asset, tag
-from warpsmith.tools.page.timeline import WORK, Timeline, timeline_of
+from warpsmith.page.lanes import WIDTH, drawn, kinds_of
+from warpsmith.page.markup import Markup, asset, tag
+from warpsmith.page.timeline import WORK, Timeline, timeline_of
 
 _TOP: Final = 34.0
 _SIGN: Final = 6.8

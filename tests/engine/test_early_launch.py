@@ -14,8 +14,8 @@ from warpsmith.engine import launches
 from warpsmith.engine.compiled import CompiledKernel
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.loaded import Loaded
-from warpsmith.engine.lowered import Compiled
 from warpsmith.errors import ProtocolError, SimulationError
+from warpsmith.frontends.lowered import Compiled
 from warpsmith.ir.dtypes import DataType
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious

@@ -9,7 +9,7 @@ import pytest
 from tests.support.compiling import compiled, four_layers
 from warpsmith import ops
 from warpsmith.engine.facts import facts_of, prices_of
-from warpsmith.engine.lowered import Compiled
+from warpsmith.frontends.lowered import Compiled
 
 
 def attention(q: Any, k: Any, v: Any) -> Any:

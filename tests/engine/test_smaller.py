@@ -8,9 +8,9 @@ import pytest
 
 import warpsmith
 from warpsmith import knobs, ops
-from warpsmith.engine.lowered import Compiled
 from warpsmith.engine.simulated import Memory
 from warpsmith.engine.smaller import Smaller, arrays_of, cut, smaller
+from warpsmith.frontends.lowered import Compiled
 
 
 def scaled(x: Any, w: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.engine.bind import bind
-from warpsmith.engine.lowered import lower_call
 from warpsmith.errors import ArgumentError, DefinitionError, SimulationError
+from warpsmith.frontends.lowered import lower_call
 from warpsmith.frontends.overlaps import refuse_overlaps
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.traversal import walk

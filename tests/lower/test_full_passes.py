@@ -9,7 +9,7 @@ from tests.support.launching import check_scheduled, random_inputs
 from tests.support.lowering import lowered
 from tests.support.program import Program
 from warpsmith import FusionDefinition, ops
-from warpsmith.engine.lowered import lower_call
+from warpsmith.frontends.lowered import lower_call
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from warpsmith import DataType, FusionDefinition, knobs
-from warpsmith.engine.lowered import Compiled, lower_call
+from warpsmith.frontends.lowered import Compiled, lower_call
 from warpsmith.ir import integers
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.kernel import Kernel

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from warpsmith import DataType, FusionDefinition
-from warpsmith.engine.lowered import Compiled, lower_call
+from warpsmith.frontends.lowered import Compiled, lower_call
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import CopyVector
 from warpsmith.kernel.succession import AwaitPrevious

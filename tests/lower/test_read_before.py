@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from warpsmith import DataType, FusionDefinition
-from warpsmith.engine.lowered import Compiled, lower_call
+from warpsmith.frontends.lowered import Compiled, lower_call
 from warpsmith.ir.domains import MemoryType
 from warpsmith.kernel.agents import Branch, Kind
 from warpsmith.kernel.kernel import Kernel

@@ -8,7 +8,7 @@ import pytest
 
 from pages.examples import PREFETCH, SHAPE, STAGES
 from pages.timelines import example, picture
-from warpsmith.tools.page.timeline import Span, Timeline
+from warpsmith.page.timeline import Span, Timeline
 
 DOCS = Path(__file__).parents[2] / "docs"
 TILES = SHAPE[1] // 128

@@ -6,7 +6,7 @@ import pytest
 from tests.support.launching import check_automatic, random_inputs
 from tests.support.program import Program
 from warpsmith import FusionDefinition, ops
-from warpsmith.engine.lowered import lower_call
+from warpsmith.frontends.lowered import lower_call
 from warpsmith.ir.dtypes import DataType
 
 SHAPES = ((1, 1), (1, 7), (3, 8), (17, 1), (7, 17), (4, 1000), (2, 1023), (33, 64))

@@ -10,9 +10,9 @@ import torch
 
 from tests.support.lowering import lowered
 from warpsmith import fuse, knobs, ops, verify
-from warpsmith.engine.lowered import lower_call
 from warpsmith.errors import ScheduleError
 from warpsmith.frontends.definition import FusionDefinition
+from warpsmith.frontends.lowered import lower_call
 from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.dtypes import DataType
 

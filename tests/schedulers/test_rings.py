@@ -10,8 +10,8 @@ import pytest
 import warpsmith
 from warpsmith import knobs, ops
 from warpsmith.engine.executable import Executable
-from warpsmith.engine.lowered import Compiled
 from warpsmith.errors import KnobError
+from warpsmith.frontends.lowered import Compiled
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ops.elementwise import apply
 from warpsmith.ops.table import TABLE

@@ -7,7 +7,7 @@ import numpy as np
 
 import warpsmith
 from warpsmith import ops
-from warpsmith.engine.lowered import Compiled
+from warpsmith.frontends.lowered import Compiled
 
 
 def compiled(function: Callable[..., Any], *shapes: tuple[int, ...]) -> Compiled:

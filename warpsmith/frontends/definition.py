@@ -245,7 +245,7 @@ class FusionDefinition:
 
     def explain_html(self, inputs: Sequence[object], title: str = "") -> str:
         """The same of a call with these inputs, as a page; kernels run on the simulator for it."""
-        from warpsmith.tools.page.door import page_of
+        from warpsmith.page.door import page_of
 
         executable = self._explained or self.executable()
         given = [adopted(value) for value in inputs]

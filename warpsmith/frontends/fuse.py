@@ -41,7 +41,7 @@ from warpsmith.runtime.recent import Recent
 from warpsmith.values import dataclass
 
 if TYPE_CHECKING:
-    from warpsmith.engine.lowered import Lowered
+    from warpsmith.frontends.lowered import Lowered
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Fused:
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The lowered stage for such arguments; `.compile()` it to look at kernels."""
-        from warpsmith.engine.lowered import lower_call
+        from warpsmith.frontends.lowered import lower_call
 
         args = self._complete(args, kwargs)
         trace = self._find(args)

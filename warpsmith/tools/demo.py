@@ -10,7 +10,7 @@ import numpy as np
 
 import warpsmith
 from warpsmith import knobs, ops
-from warpsmith.engine.lowered import Compiled
+from warpsmith.frontends.lowered import Compiled
 from warpsmith.runtime import arrays, driver
 from warpsmith.sim.library import library
 from warpsmith.testing import do_bench_interleaved, relative_error

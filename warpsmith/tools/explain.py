@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 import warpsmith
-from warpsmith.engine.lowered import Compiled, Lowered
 from warpsmith.errors import ArgumentError, InternalError, WarpsmithError
+from warpsmith.frontends.lowered import Compiled, Lowered
 from warpsmith.runtime.arrays import NUMPY_DTYPES
 from warpsmith.tools.texts import kernel_source
 

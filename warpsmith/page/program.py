@@ -14,9 +14,9 @@ from warpsmith.ir.lines import lines_of, own_lines
 from warpsmith.ir.reads import Read, Search
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.page.sources import Lines
 from warpsmith.planner.cuts import Cut
 from warpsmith.planner.stored import Stored
-from warpsmith.tools.page.sources import Lines
 from warpsmith.values import dataclass
 
 _CONSTANT = 10

@@ -10,9 +10,9 @@ import warpsmith
 from warpsmith import knobs, ops
 from warpsmith.engine.facts import facts_of
 from warpsmith.engine.smaller import smaller
-from warpsmith.tools.page import timeline as timelines
-from warpsmith.tools.page.lanes import tick
-from warpsmith.tools.page.timeline import Span, Timeline, timeline_of
+from warpsmith.page import timeline as timelines
+from warpsmith.page.lanes import tick
+from warpsmith.page.timeline import Span, Timeline, timeline_of
 
 
 def product(x: Any, w: Any) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from warpsmith.engine.origins import CudaLine
-from warpsmith.tools.page.markup import Markup, tag
-from warpsmith.tools.page.sources import Lines, Source
+from warpsmith.page.markup import Markup, tag
+from warpsmith.page.sources import Lines, Source
 
 _SIGNS = 11
 """Of the numbers of lines beside a line of CUDA."""

@@ -7,14 +7,14 @@ from math import prod
 
 from warpsmith.engine.facts import Choice, LaunchFacts, Price
 from warpsmith.engine.role_facts import RingRow
+from warpsmith.page.content import Content, KernelContent
+from warpsmith.page.lanes import kinds_of, lanes
+from warpsmith.page.listing import Names, listing
+from warpsmith.page.markup import Markup, joined, tag
+from warpsmith.page.program import size_text
+from warpsmith.page.tables import pairs, row, table
+from warpsmith.page.timeline import Timeline
 from warpsmith.targets.family import WARP
-from warpsmith.tools.page.content import Content, KernelContent
-from warpsmith.tools.page.lanes import kinds_of, lanes
-from warpsmith.tools.page.listing import Names, listing
-from warpsmith.tools.page.markup import Markup, joined, tag
-from warpsmith.tools.page.program import size_text
-from warpsmith.tools.page.tables import pairs, row, table
-from warpsmith.tools.page.timeline import Timeline
 
 
 def kernel_section(kernel: KernelContent, content: Content, names: Names) -> Markup:

@@ -6,7 +6,7 @@ import pytest
 
 from pages.examples import RING_SHAPE, planned, scheduled_ring
 from warpsmith.kernel.kernel import Kernel
-from warpsmith.tools.page.stages import Fill, barrier_places, fills
+from warpsmith.page.stages import Fill, barrier_places, fills
 
 
 @pytest.fixture(scope="module")

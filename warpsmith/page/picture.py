@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from warpsmith.tools.page.layers import Box, Link, Picture, Placed, Way, laid_out
-from warpsmith.tools.page.markup import Markup, joined, tag
-from warpsmith.tools.page.program import Node, ProgramGraph
+from warpsmith.page.layers import Box, Link, Picture, Placed, Way, laid_out
+from warpsmith.page.markup import Markup, joined, tag
+from warpsmith.page.program import Node, ProgramGraph
 
 SIGN = 6.7
 """Width of a sign of the monospaced text, in the picture's units."""

@@ -15,11 +15,11 @@ from warpsmith.engine.simulated import Memory
 from warpsmith.engine.smaller import Smaller, arrays_of
 from warpsmith.errors import WarpsmithError
 from warpsmith.kernel.kernel import Kernel
+from warpsmith.page.stages import barrier_places, fills
 from warpsmith.sim.isa import Op
 from warpsmith.sim.machine import Launch, Outcome
 from warpsmith.sim.report import KINDS
 from warpsmith.sim.trace import trace_events
-from warpsmith.tools.page.stages import barrier_places, fills
 from warpsmith.values import dataclass
 
 Event = dict[str, Any]

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 from tests.support.compiling import compiled, four_layers
 from warpsmith import FusionDefinition, ParallelType, ops
 from warpsmith.engine.facts import facts_of
-from warpsmith.engine.lowered import Compiled
+from warpsmith.frontends.lowered import Compiled
+from warpsmith.page.listing import where
+from warpsmith.page.markup import joined, tag
+from warpsmith.page.program import size_text
+from warpsmith.page.sources import sources_of
 from warpsmith.tools.cli import app
-from warpsmith.tools.page.listing import where
-from warpsmith.tools.page.markup import joined, tag
-from warpsmith.tools.page.program import size_text
-from warpsmith.tools.page.sources import sources_of
 
 HERE = Path(__file__)
 

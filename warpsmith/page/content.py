@@ -9,9 +9,9 @@ from warpsmith.engine.facts import CallFacts, KernelFacts, Price, facts_of, pric
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.origins import CudaLine, cuda_lines
 from warpsmith.engine.smaller import Smaller
-from warpsmith.tools.page.program import ProgramGraph, program_graph
-from warpsmith.tools.page.sources import Source, sources_of
-from warpsmith.tools.page.timeline import Timeline, timeline_of
+from warpsmith.page.program import ProgramGraph, program_graph
+from warpsmith.page.sources import Source, sources_of
+from warpsmith.page.timeline import Timeline, timeline_of
 from warpsmith.values import dataclass
 
 MOST_CUTS = 40

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warpsmith.tools.page.layers import Box, Link, Picture, Placed, apart, laid_out
+from warpsmith.page.layers import Box, Link, Picture, Placed, apart, laid_out
 
 Graph = tuple[list[Box], list[Link]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from warpsmith.tools.page.markup import Markup, tag
+from warpsmith.page.markup import Markup, tag
 
 
 def row(*cells: object) -> Markup:

@@ -8,9 +8,9 @@ from warpsmith import knobs
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.smaller import Smaller, smaller
-from warpsmith.tools.page.content import content_of
-from warpsmith.tools.page.html import page
-from warpsmith.tools.page.timeline import WORK
+from warpsmith.page.content import content_of
+from warpsmith.page.html import page
+from warpsmith.page.timeline import WORK
 
 
 def page_of(

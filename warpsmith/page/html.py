@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from warpsmith.page.content import Content
+from warpsmith.page.kernel import kernel_section
+from warpsmith.page.listing import Names
+from warpsmith.page.markup import Markup, asset, joined, tag
+from warpsmith.page.picture import is_drawn, picture
+from warpsmith.page.program import size_text
+from warpsmith.page.tables import row, table
 from warpsmith.planner.cuts import Cut
 from warpsmith.planner.other_kernels import Other
-from warpsmith.tools.page.content import Content
-from warpsmith.tools.page.kernel import kernel_section
-from warpsmith.tools.page.listing import Names
-from warpsmith.tools.page.markup import Markup, asset, joined, tag
-from warpsmith.tools.page.picture import is_drawn, picture
-from warpsmith.tools.page.program import size_text
-from warpsmith.tools.page.tables import row, table
 
 MOST_DRAWN = 90
 """Operations of which the graph is drawn; of more it is a list."""

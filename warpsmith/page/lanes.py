@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from warpsmith.tools.page.markup import Markup, tag
-from warpsmith.tools.page.timeline import Lane, Span, Timeline
+from warpsmith.page.markup import Markup, tag
+from warpsmith.page.timeline import Lane, Span, Timeline
 
 WIDTH: Final = 1000.0
 _LEFT: Final = 150.0

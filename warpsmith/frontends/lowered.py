@@ -101,7 +101,7 @@ class Compiled:
         Args:
             title: of the page.
         """
-        from warpsmith.tools.page.door import page_of
+        from warpsmith.page.door import page_of
 
         return page_of(self._call, self._executable, self._inputs, title)
 
