@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import warpsmith
+from warpsmith.frontends import nvfuser_direct as nvfuser
 from warpsmith.frontends.nvfuser_direct import DataType, FusionDefinition, PythonProfiler, version
 
 Use = Callable[[FusionDefinition, Any], Any]
@@ -151,4 +152,25 @@ def test_a_profiler_sees_the_last_call() -> None:
     assert profiler.profile is not None
     assert [each.scheduler for each in profiler.profile.kernel_profiles] == ["user"]
     automatic.execute([given])  # outside: not seen
+    assert nvfuser.get_fusion_profile() is profiler.profile
     assert profiler.profile.kernel_profiles[0].scheduler == "user"
+    nvfuser.reset_profiler()
+    with pytest.raises(RuntimeError, match="WS0196.*has not been processed"):
+        nvfuser.get_fusion_profile()
+
+
+def test_results_are_validated_within_tolerances() -> None:
+    fd = _defined(lambda fd, x: fd.ops.sum(x, [1]))
+    given = torch.randn(4, 800)
+    (found,) = fd.execute([given])
+    ((absolute, relative),) = nvfuser.get_val_tolerances(fd.fusion, [given])
+    assert 1e-7 < absolute < 1e-2
+    assert 1e-7 < relative < 1e-2
+    torch.testing.assert_close(found.double(), given.double().sum(1), atol=absolute, rtol=relative)
+    nvfuser.validate_with_auto_inferred_outputs(fd.fusion, [found], [given])
+    with pytest.raises(AssertionError, match="output 0"):
+        nvfuser.validate_with_auto_inferred_outputs(fd.fusion, [found + 0.1], [given])
+    ((absolute, relative),) = nvfuser.get_val_tolerances(
+        _defined(lambda fd, x: fd.ops.gt(x, fd.define_scalar(0.0))).fusion, [given]
+    )
+    assert (absolute, relative) == (0, 0)

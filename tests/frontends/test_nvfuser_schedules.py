@@ -104,6 +104,24 @@ def test_schedulers_are_asked() -> None:
     (found,) = fd.manual_execute(given, chosen)
     torch.testing.assert_close(found, given[0].exp().sum(1))
     assert "reduction" in repr(chosen)
+    assert isinstance(chosen, nvfuser.ReductionParams)
+
+
+def test_parameters_are_plain_values() -> None:
+    given = [torch.randn(64, 64)]
+    with FusionDefinition() as fd:
+        x = fd.from_pytorch(given[0])
+        fd.add_output(fd.ops.exp(x))
+        chosen = fd.sched.compute_heuristics(fd.fusion, nvfuser.SchedulerType.pointwise, given)
+        assert isinstance(chosen, nvfuser.PointwiseParams)
+        assert chosen.vectorization_factor == chosen.chosen[0].vector > 1
+        chosen.vectorization_factor = 1  # changes nothing
+        fd.sched.schedule(fd.fusion, nvfuser.SchedulerType.pointwise, chosen)
+    torch.testing.assert_close(fd.manual_execute(given, chosen), [given[0].exp()])
+    product = nvfuser.MatmulParams()
+    product.tile_sizes.cta_tile = nvfuser.GemmTile(128, 256, 64)
+    assert nvfuser.MatmulParams().tile_sizes.cta_tile == nvfuser.GemmTile(128, 128, 32)
+    assert product.cluster_dims == nvfuser.ClusterDims(1, 1)
 
 
 def test_rows_that_are_reduced_over_the_grid() -> None:

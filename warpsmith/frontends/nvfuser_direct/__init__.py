@@ -40,12 +40,26 @@ from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, Ke
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion, translate_fusion
 from warpsmith.frontends.nvfuser_direct.guard import FusionGuard, define_scalar, define_tensor
 from warpsmith.frontends.nvfuser_direct.heuristics import (
+    CircularBufferOptions,
+    ClusterDims,
     CompileParams,
+    GemmTile,
     HeuristicParams,
     LaunchParams,
+    MatmulParams,
+    MatMulTileOptions,
+    PointwiseParams,
+    ReductionParams,
+    SupportedVectorization,
 )
 from warpsmith.frontends.nvfuser_direct.nvfuser_direct_version import Version, __version__
-from warpsmith.frontends.nvfuser_direct.profiler import FusionProfile, KernelProfile, PythonProfiler
+from warpsmith.frontends.nvfuser_direct.profiler import (
+    FusionProfile,
+    KernelProfile,
+    PythonProfiler,
+    get_fusion_profile,
+    reset_profiler,
+)
 from warpsmith.frontends.nvfuser_direct.statements import (
     BroadcastOp,
     Expr,
@@ -54,11 +68,17 @@ from warpsmith.frontends.nvfuser_direct.statements import (
     Statement,
     Val,
 )
+from warpsmith.frontends.nvfuser_direct.validated import (
+    get_val_tolerances,
+    validate_with_auto_inferred_outputs,
+)
 from warpsmith.frontends.nvfuser_direct.values import TensorView
 
 __all__ = [
     "BroadcastOp",
     "CacheOp",
+    "CircularBufferOptions",
+    "ClusterDims",
     "CommunicatorBackend",
     "CompileParams",
     "DataType",
@@ -68,6 +88,7 @@ __all__ = [
     "FusionExecutorCache",
     "FusionGuard",
     "FusionProfile",
+    "GemmTile",
     "HeuristicParams",
     "IdMappingMode",
     "IterDomain",
@@ -77,34 +98,43 @@ __all__ = [
     "LaunchParams",
     "LoadStoreOpType",
     "LruFusionCache",
+    "MatMulTileOptions",
     "MatmulBufferingLoopLevel",
     "MatmulCircularBufferingStrategy",
+    "MatmulParams",
     "MatmulTileRasterizationOrder",
     "MatmulTilingStrategy",
     "MemoryType",
     "Merge",
     "MmaMacroArch",
     "ParallelType",
+    "PointwiseParams",
     "PythonProfiler",
+    "ReductionParams",
     "ReshapeOp",
     "SchedulerType",
     "Split",
     "SqueezeOp",
     "Statement",
+    "SupportedVectorization",
     "TensorDomain",
     "TensorView",
     "Val",
     "compute_tensor_descriptor",
     "define_scalar",
     "define_tensor",
+    "get_fusion_profile",
+    "get_val_tolerances",
     "idm",
     "multidevice",
     "nvf_cutlass",
     "nvfuser_direct_version",
     "ops",
     "pytorch_utils",
+    "reset_profiler",
     "schedule",
     "translate_fusion",
+    "validate_with_auto_inferred_outputs",
     "version",
 ]
 

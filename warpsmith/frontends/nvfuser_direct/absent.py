@@ -8,8 +8,6 @@ from warpsmith.frontends.nvfuser_direct.failures import Unsupported, unsupported
 
 _ONE_GPU = "a fusion runs on one GPU; torch.distributed runs several of them"
 _BY_ITSELF = "warpsmith chooses, and `explain` tells"
-_TIMES = "PythonProfiler keeps the profile of the calls inside its `with`"
-_MEANING = "`validate` compares with the program's meaning in float64"
 _CUTLASS = "products are warpsmith's own"
 
 ABSENT = {
@@ -20,20 +18,8 @@ ABSENT = {
     "Sharding": _ONE_GPU,
     "execute_with_dtensors": _ONE_GPU,
     "shard_tensor": _ONE_GPU,
-    "get_fusion_profile": _TIMES,
-    "reset_profiler": _TIMES,
-    "get_val_tolerances": _MEANING,
-    "validate_with_auto_inferred_outputs": _MEANING,
-    "CircularBufferOptions": _BY_ITSELF,
-    "ClusterDims": _BY_ITSELF,
-    "GemmTile": _BY_ITSELF,
-    "MatMulTileOptions": _BY_ITSELF,
-    "MatmulParams": _BY_ITSELF,
     "MmaMacro": _BY_ITSELF,
     "MmaMacroEncode": _BY_ITSELF,
-    "PointwiseParams": _BY_ITSELF,
-    "ReductionParams": _BY_ITSELF,
-    "SupportedVectorization": _BY_ITSELF,
     "grouped_mm": _CUTLASS,
     "mxfp8_scaled_mm": _CUTLASS,
     "nvfp4_scaled_grouped_mm": _CUTLASS,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType, TracebackType
 from typing import Any
 
-from warpsmith.frontends import validation
-from warpsmith.frontends.nvfuser_direct import ops, pairs, schedule, text
+from warpsmith.frontends.nvfuser_direct import ops, schedule, text, validated
 from warpsmith.frontends.nvfuser_direct.dtypes import torch_dtype_to_nvfuser_dtype
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.executors import FusionExecutorCache, KernelExecutor
@@ -18,7 +17,6 @@ from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
 from warpsmith.frontends.nvfuser_direct.statements import Val
 from warpsmith.frontends.nvfuser_direct.values import TensorView
-from warpsmith.runtime import arrays
 
 
 class FusionDefinition:
@@ -193,7 +191,7 @@ class FusionDefinition:
         """`execute`, and compare with the reference, or with the program's meaning in float64."""
         before = [_copied(value) for value in inputs]
         outputs = self.execute(inputs, device=device, **kwargs)
-        self._check(before, outputs, reference_outputs)
+        validated.check(self.fusion, before, outputs, reference_outputs)
         return outputs
 
     def manual_validate(
@@ -202,22 +200,8 @@ class FusionDefinition:
         """`manual_execute`, and compare as `validate` does."""
         before = [_copied(value) for value in inputs]
         outputs = self.manual_execute(inputs)
-        self._check(before, outputs, reference_outputs)
+        validated.check(self.fusion, before, outputs, reference_outputs)
         return outputs
-
-    def _check(
-        self, inputs: Sequence[Any], outputs: Sequence[Any], reference: Sequence[Any] | None
-    ) -> None:
-        passed = self.fusion.arranged(inputs)
-        given = [arrays.to_numpy(x) if hasattr(x, "shape") else x for x in passed]
-        by_kernels = [
-            place
-            for place, value in enumerate(self.fusion.results())
-            if not self.fusion.hidden.is_outside(value.value)
-        ]
-        found = [pairs.as_reals(outputs[place]) for place in by_kernels]
-        wanted = reference and [pairs.as_reals(reference[place]) for place in by_kernels]
-        validation.check(self.fusion.ours, given, found, wanted)
 
 
 def _copied(value: Any) -> Any:

@@ -10,9 +10,11 @@ from typing import Any
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import Launch
 from warpsmith.frontends.nvfuser_direct import kernels
+from warpsmith.frontends.nvfuser_direct.failures import FusionError
 from warpsmith.values import dataclass
 
 _ACTIVE: ContextVar[PythonProfiler | None] = ContextVar("nvfuser_direct.profiler", default=None)
+_LAST: ContextVar[PythonProfiler | None] = ContextVar("nvfuser_direct.last_profiler", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +83,7 @@ class PythonProfiler:
 
     def __enter__(self) -> PythonProfiler:
         self._token = _ACTIVE.set(self)
+        _LAST.set(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -116,6 +119,28 @@ class PythonProfiler:
 def active() -> PythonProfiler | None:
     """The profiler of the innermost `with`."""
     return _ACTIVE.get()
+
+
+def get_fusion_profile() -> FusionProfile:
+    """Of the last call inside the `with` that was entered last.
+
+    Raises:
+        FusionError: WS0196 where there was no such call, or it was forgotten.
+    """
+    last = _LAST.get()
+    if last is None or last.profile is None:
+        raise FusionError(
+            "The FusionProfile struct data is not valid because it has not been processed!",
+            code="WS0196",
+            remedy="execute a fusion inside `with PythonProfiler():`",
+        )
+    return last.profile
+
+
+def reset_profiler() -> None:
+    """Forget the last call."""
+    if (last := _LAST.get()) is not None:
+        last.profile = None
 
 
 def _kernel(launch: Launch, scheduler: str, taken: int, made: int) -> KernelProfile:

@@ -10,7 +10,7 @@ from warpsmith.frontends.nvfuser_direct.enums import ParallelType, SchedulerType
 from warpsmith.frontends.nvfuser_direct.failures import FusionError, as_runtime_errors, unsupported
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.guard import current
-from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams
+from warpsmith.frontends.nvfuser_direct.heuristics import HeuristicParams, params_of
 from warpsmith.frontends.nvfuser_direct.values import TensorView
 
 
@@ -129,7 +129,7 @@ def compute_heuristics(
             code="WS0193",
             remedy="ask find_compatible_schedulers, or execute without a schedule",
         )
-    return HeuristicParams(scheduler_type, chosen=kernels.parameters_of(fusion.definition, inputs))
+    return params_of(scheduler_type, kernels.parameters_of(fusion.definition, inputs))
 
 
 def schedule(
