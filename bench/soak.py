@@ -1,4 +1,4 @@
-"""A long run: threads that call random programs at random sizes; memory must come to rest.
+"""A long run: threads call random programs at random sizes, by every door; memory comes to rest.
 
 `python -m bench.soak --minutes 30` on a GPU, or `--minutes 1 --device sim` anywhere. Every 10 s it
 prints what the process holds, and what it takes of the device; where the driver does not list it,
@@ -18,6 +18,7 @@ import random
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, fields
@@ -30,7 +31,8 @@ import numpy as np
 import warpsmith
 from bench.on_device import Share, watched
 from bench.resident import MIB, Resident, resident_bytes, trim
-from bench.soak_programs import Program, check, drawn
+from bench.soak_doors import DOORS, Case, opened
+from bench.soak_programs import check
 from warpsmith import knobs
 from warpsmith.knobs import Knobs
 
@@ -61,6 +63,7 @@ class Seen:
     whose: str = "the device"
     wrong: list[str] = field(default_factory=list)
     calls: list[int] = field(default_factory=list)
+    through: Counter[str] = field(default_factory=Counter)
 
     def problems(self, duration_s: float) -> list[str]:
         """What makes the run a failure, in words."""
@@ -99,15 +102,22 @@ def soak(
     seed: int,
     say: Callable[[str], None],
     calls: int = sys.maxsize,
+    doors: Sequence[str] = ("fuse",),
 ) -> Seen:
-    """Run until `minutes` are over or so many `calls` are made. `say` gets a line each 10 s."""
+    """Run until `minutes` are over or so many `calls` are made. `say` gets a line each 10 s.
+
+    Args:
+        doors: of `soak_doors.DOORS`; what nobody keeps goes through `fuse`.
+    """
     seen = Seen(calls=[0] * threads)
     share = _share(device)
     if share is not None:
         seen.whose = share.whose
         say(f"memory of the device is that of {share.whose}")
-    pool = [drawn(random.Random(f"{seed}/{number}")) for number in range(POOL)]
-    known = [(program, program.fused) for program in pool]
+    known = [
+        opened(doors[number % len(doors)], random.Random(f"{seed}/{number}"))
+        for number in range(POOL)
+    ]
     begin, over = time.monotonic(), threading.Event()
     chosen = limits(minutes)
 
@@ -116,16 +126,16 @@ def soak(
         numbers = np.random.default_rng([seed, number])
         with knobs.scope(device=device, **chosen):
             while not over.is_set():
-                program, fused = random_.choice(known)
+                case = random_.choice(known)
                 if random_.random() < FRESH:
-                    program = drawn(random_)
-                    fused = program.fused
+                    case = opened("fuse", random_)
                 try:
-                    _call(program, fused, random_, numbers, device)
+                    _call(case, random_, numbers, device)
                 except Exception as failure:
-                    seen.wrong.append(f"{type(failure).__name__}: {failure}; {program}")
+                    seen.wrong.append(f"{type(failure).__name__}: {failure}; {case}")
                     over.set()
                 seen.calls[number] += 1
+                seen.through[case.door] += 1
                 if sum(seen.calls) >= calls:
                     over.set()
 
@@ -153,8 +163,7 @@ def soak(
 
 
 def _call(
-    program: Program,
-    fused: Callable[[Any, Any], Any],
+    case: Case,
     random_: random.Random,
     numbers: np.random.Generator,
     device: Device,
@@ -162,22 +171,32 @@ def _call(
     """One call at random sizes; raises AssertionError for a result that is wrong."""
     most = 4096 if device == "gpu" else 48
     rows, columns = (
-        random_.choice((random_.randint(1, most), 1 << random_.randint(0, 5))) for _ in range(2)
+        max(random_.choice((random_.randint(1, most), 1 << random_.randint(0, 5))), case.least)
+        for _ in range(2)
     )
-    shape = (1, columns) if program.one_row else (rows, columns)
-    given = _numbers(numbers, ((rows, columns), shape), device)
-    results = fused(*given)
+    columns += case.least > 1 and rows == columns  # else torch compiles for squares, too
+    shape = (1, columns) if case.program.one_row else (rows, columns)
+    given = _numbers(numbers, ((rows, columns), shape), device, case.tensors)
+    results = case.call(*given)
     if random_.random() < CHECKED:
-        check(program, given, results)
+        check(case.program, given, results)
 
 
 def _numbers(
-    numbers: np.random.Generator, shapes: Sequence[tuple[int, int]], device: Device
+    numbers: np.random.Generator,
+    shapes: Sequence[tuple[int, int]],
+    device: Device,
+    tensors: bool,
 ) -> list[Any]:
     """Arrays of normal numbers, made where they are used: copies would fill the C heap."""
     if device != "gpu":
-        return [numbers.standard_normal(shape, dtype=np.float32) for shape in shapes]
+        arrays = [numbers.standard_normal(shape, dtype=np.float32) for shape in shapes]
+        if not tensors:
+            return arrays
     import torch
+
+    if device != "gpu":
+        return [torch.from_numpy(array) for array in arrays]
 
     drawn_there = torch.Generator("cuda").manual_seed(int(numbers.integers(1 << 31)))
     return [torch.randn(shape, generator=drawn_there, device="cuda") for shape in shapes]
@@ -221,6 +240,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=WHOLE_MINUTES)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--device", choices=("gpu", "sim", "reference"), default="gpu")
+    parser.add_argument("--doors", nargs="+", choices=DOORS, default=DOORS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path, help="a file that takes each line, too")
     given = parser.parse_args()
@@ -245,7 +265,9 @@ def _run(given: argparse.Namespace, say: Callable[[str], None]) -> int:
         device=given.device,
         seed=given.seed,
         say=say,
+        doors=given.doors,
     )
+    say(f"calls {dict(seen.through)}")
     gc.collect()
     say(f"no program: {Resident.now()}")
     trim()

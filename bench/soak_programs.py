@@ -26,45 +26,50 @@ Both = tuple[Callable[..., Any], Callable[..., Any]]
 TOLERANCE = 2e-3
 """Of a result's largest element: programs are a few steps of float, none of which amplifies."""
 
-_OPS: Any = ops  # called with values whose types only a run knows
-
 POINTWISE: Mapping[str, Both] = {
     "add": (lambda a, b: a + b, lambda a, b: a + b),
-    "mul": (lambda a, b: _OPS.tanh(a) * b, lambda a, b: _of(a).tanh(a) * b),
+    "mul": (lambda a, b: _ours(a).tanh(a) * b, lambda a, b: _of(a).tanh(a) * b),
     "mix": (lambda a, b: 0.5 * a - 0.25 * b, lambda a, b: 0.5 * a - 0.25 * b),
-    "relu": (lambda a, b: _OPS.relu(a), lambda a, b: a.clip(min=0)),
-    "gate": (lambda a, b: _OPS.sigmoid(a) * b, lambda a, b: b / (1 + _of(a).exp(-a))),
+    "relu": (lambda a, b: _ours(a).relu(a), lambda a, b: a.clip(min=0)),
+    "gate": (lambda a, b: _ours(a).sigmoid(a) * b, lambda a, b: b / (1 + _of(a).exp(-a))),
 }
 ROWS: Mapping[str, Both] = {
     "centre": (lambda a, b: a - _mean(a), lambda a, b: a - a.mean(-1, keepdims=True)),
     "norm": (
-        lambda a, b: a * _OPS.rsqrt(_mean(a * a) + 1.0) + b,
+        lambda a, b: a * _ours(a).rsqrt(_mean(a * a) + 1.0) + b,
         lambda a, b: a / _of(a).sqrt((a * a).mean(-1, keepdims=True) + 1) + b,
     ),
     "peak": (
-        lambda a, b: a - 0.5 * _OPS.max(b, [-1], keepdim=True),
+        lambda a, b: a - 0.5 * _ours(b).max(b, [-1], keepdim=True),
         lambda a, b: a - 0.5 * _of(b).amax(b, -1, keepdims=True),
     ),
 }
 ENDS: Mapping[str, Both] = {
     "all": (lambda a: a, lambda a: a),
-    "rows": (lambda a: _OPS.mean(a, [-1]), lambda a: a.mean(-1)),
-    "columns": (lambda a: _OPS.mean(a, [0]), lambda a: a.mean(0)),
-    "both": (lambda a: (a, _OPS.mean(a, [0])), lambda a: (a, a.mean(0))),
+    "rows": (lambda a: _ours(a).mean(a, [-1]), lambda a: a.mean(-1)),
+    "columns": (lambda a: _ours(a).mean(a, [0]), lambda a: a.mean(0)),
+    "both": (lambda a: (a, _ours(a).mean(a, [0])), lambda a: (a, a.mean(0))),
     "product": (lambda a: _gram(a, DataType.Float), lambda a: _exact_gram(a)),
     "fast": (lambda a: _gram(a, DataType.Half), lambda a: _exact_gram(a)),
 }
 STEPS = {**POINTWISE, **ROWS}
 
 
+def _ours(value: Any) -> Any:
+    """The operations of a program that is being defined: `warpsmith.ops`, or those it brings."""
+    return value if hasattr(value, "by") else ops
+
+
 def _mean(a: Any) -> Any:
-    return _OPS.mean(a, [-1], keepdim=True)
+    return _ours(a).mean(a, [-1], keepdim=True)
 
 
 def _gram(a: Any, dtype: DataType) -> Any:
     """The mean of products of rows, of values of a type."""
-    rounded = _OPS.cast(a, dtype)
-    sums = _OPS.matmul(rounded, _OPS.transpose(rounded, 0, 1), dtype=DataType.Float)
+    rounded = _ours(a).cast(a, dtype)
+    sums = _ours(rounded).matmul(
+        rounded, _ours(rounded).transpose(rounded, 0, 1), dtype=DataType.Float
+    )
     return sums / a.shape()[1]
 
 
