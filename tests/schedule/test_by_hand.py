@@ -176,7 +176,7 @@ def test_caches_of_single_uses() -> None:
     scheduled = p.fusion.draft()
     neg, exp = (op.outputs[0] for op in scheduled.operations)
     (source,) = scheduled.input_tensors
-    cache = cache_after(source, [exp])
+    cache = cache_after(source, cached_uses=[exp])
     cache_before(neg)
     inline_most(scheduled)
     assert scheduled.uses(cache) == (exp.definition,)
@@ -191,8 +191,8 @@ def test_caches_of_one_input_read_along_different_axes() -> None:
     scheduled = p.fusion.draft()
     (source,) = scheduled.input_tensors
     turned, total = (op.outputs[0] for op in scheduled.operations)
-    cache_after(source, [turned])
-    cache_after(source, [total])
+    cache_after(source, cached_uses=[turned])
+    cache_after(source, cached_uses=[total])
     transform_like(total)
     inline_most(scheduled)
     check_scheduled(scheduled, p.fusion, random_inputs(p.fusion, {"T0": (5, 5)}))

@@ -8,7 +8,7 @@ from typing import Any
 
 from warpsmith import ops
 from warpsmith.errors import DefinitionError, SchedulerRefusal
-from warpsmith.ir.domains import MemoryType, ParallelType
+from warpsmith.ir.domains import ParallelType
 from warpsmith.ir.fusion import Fusion, Registers
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
@@ -46,6 +46,13 @@ class Schedule:
     What no output needs is dropped first, so that nobody has to schedule it.
     """
 
+    # Primitives of one tensor, which is their first argument.
+    set_memory_type = staticmethod(transforms.set_memory_type)
+    circular_buffer = staticmethod(rings.circular_buffer)
+    warp_specialize = staticmethod(rings.warp_specialize)
+    set_role = staticmethod(roles.set_role)
+    order_groups = staticmethod(roles.order_groups)
+
     def __init__(self, fusion: Fusion) -> None:
         self._fusion = fusion
 
@@ -82,60 +89,6 @@ class Schedule:
         """Compute tensors in the first `pos` loops of the reference."""
         remove_dead(self._fusion)
         inline.inline_at(reference_tv, pos, best_effort, selected_tensors)
-
-    def set_memory_type(self, tv: TensorView, memory_type: MemoryType) -> None:
-        """Say where a tensor lives."""
-        transforms.set_memory_type(tv, memory_type)
-
-    def circular_buffer(
-        self,
-        tv: TensorView,
-        number_of_stages: int,
-        prefetch_distance: int | None = None,
-        *,
-        ring: str = "",
-        role: str = "",
-        stage_slice_position: int | None = None,
-        interval: int = 0,
-    ) -> None:
-        """Load a tensor through stages, ahead of its readers: by default by all but one."""
-        rings.circular_buffer(
-            tv,
-            number_of_stages,
-            prefetch_distance,
-            ring=ring,
-            role=role,
-            stage_slice_position=stage_slice_position,
-            interval=interval,
-        )
-
-    def set_role(self, tv: TensorView, role: str) -> None:
-        """Have warps of their own run the definition of a tensor."""
-        roles.set_role(tv, role)
-
-    def order_groups(self, tv: TensorView, section: str) -> None:
-        """Have the groups of a role compute a tensor one after the other."""
-        roles.order_groups(tv, section)
-
-    def warp_specialize(
-        self,
-        tv: TensorView,
-        number_of_stages: int,
-        prefetch_distance: int,
-        parallel_type: ParallelType,
-        num_registers: tuple[int, int] | None = None,
-        *,
-        stage_slice_position: int | None = None,
-    ) -> None:
-        """Load a tensor through stages by warps of their own: one role for all that say so."""
-        rings.warp_specialize(
-            tv,
-            number_of_stages,
-            prefetch_distance,
-            parallel_type,
-            num_registers,
-            stage_slice_position=stage_slice_position,
-        )
 
     def compute_matmul_heuristics(self, inputs: Sequence[object]) -> MatmulParams:
         """The parameters that a product of these arrays gets; printed, in nvFuser's form.

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from warpsmith import ops
 from warpsmith.errors import DefinitionError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorT, TensorView
 from warpsmith.ops.values import Deferred, Dims, Operand
 from warpsmith.ops.values import as_value as as_operand
-
-TensorT = TypeVar("TensorT", bound=TensorView)
 
 
 def _binary(name: str) -> Callable[[Operators[TensorT], Operand], TensorT]:

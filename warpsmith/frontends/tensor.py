@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from warpsmith import ops
 from warpsmith.frontends.operators import Equality, Operators, equality
-from warpsmith.ir.copies import CacheOp, LoadStoreOpType
 from warpsmith.ir.domains import IterDomain, ParallelType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
@@ -15,7 +14,6 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.shape import Extents
 from warpsmith.ops.values import Scalar
 from warpsmith.schedule import caches, carriers, products, rings, roles, tile_order, transforms
-from warpsmith.schedule.tile_order import TileOrder
 
 
 class Tensor(Operators["Tensor"], TensorView):
@@ -83,6 +81,11 @@ class Tensor(Operators["Tensor"], TensorView):
         return self.root
 
     # Primitives of one tensor, as its methods.
+    cache_after = caches.cache_after
+    cache_before = caches.cache_before
+    split = transforms.split
+    reorder = transforms.reorder
+    order_tiles = tile_order.order_tiles
     set_load_store_op = carriers.set_load_store_op
     set_memory_type = transforms.set_memory_type
     set_allocation_domain = transforms.set_allocation_domain
@@ -91,69 +94,9 @@ class Tensor(Operators["Tensor"], TensorView):
     split_fragments = products.split_fragments
     split_operand = products.split_operand
     tensorize = products.tensorize
+    circular_buffer = rings.circular_buffer
     set_role = roles.set_role
     order_groups = roles.order_groups
-
-    def cache_after(
-        self,
-        op_type: LoadStoreOpType = LoadStoreOpType.set,
-        cache_op: CacheOp = CacheOp.unspecified,
-        propagate_allocation_domain: bool = True,
-        cached_uses: Sequence[TensorView] = (),
-    ) -> TensorView:
-        """Copy the tensor into a new one that its users (or `cached_uses`) read; returns it.
-
-        `op_type` other than `set` loads an input into shared memory, which `set_memory_type` gives
-        the new tensor. Of `cache_op` only `streaming` has an effect, on vectorized loads of inputs;
-        `propagate_allocation_domain` has none yet: see `schedule.caches.cache_after`.
-        """
-        return caches.cache_after(
-            self,
-            cached_uses,
-            op_type=op_type,
-            cache_op=cache_op,
-            propagate_allocation_domain=propagate_allocation_domain,
-        )
-
-    def cache_before(self, op_type: LoadStoreOpType = LoadStoreOpType.set) -> TensorView:
-        """Let a new tensor take over the definition; this one becomes a copy of it.
-
-        With `op_type` bulk or tma, TMA stores this one, an output, from the new tensor, to which
-        `set_memory_type` gives shared memory.
-        """
-        return caches.cache_before(self, op_type=op_type)
-
-    def circular_buffer(
-        self,
-        stages: int,
-        prefetch: int | None = None,
-        *,
-        ring: str = "",
-        role: str = "",
-        stage_slice_position: int | None = None,
-        interval: int = 0,
-    ) -> None:
-        """Load the tensor through `stages` stages, `prefetch` iterations ahead of its readers.
-
-        By default `stages - 1` ahead; negative values count from `stages`. Tensors of one loop
-        whose stages, prefetch and `ring` are equal share their barriers. With a `role`, warps of
-        their own fill the stages; a stage is what the loops from `stage_slice_position` on walk.
-        With an `interval` in nanoseconds, no load begins before as many are over as were before it.
-        """
-        rings.circular_buffer(
-            self,
-            stages,
-            prefetch,
-            ring=ring,
-            role=role,
-            stage_slice_position=stage_slice_position,
-            interval=interval,
-        )
-
-    def split(self, axis: int, factor: int | Expr, inner_split: bool = True) -> Tensor:
-        """Divide a loop; `factor` is the extent of the inner part, or of the outer one."""
-        transforms.split(self, axis, factor, inner_split)
-        return self
 
     def inner_split(self, axis: int, factor: int | Expr) -> Tensor:
         return self.split(axis, factor)
@@ -164,16 +107,6 @@ class Tensor(Operators["Tensor"], TensorView):
     def merge(self, axis_o: int, axis_i: int | None = None) -> Tensor:
         """Join two loops, by default a loop and the next one."""
         transforms.merge(self, axis_o, axis_i)
-        return self
-
-    def order_tiles(self, axis: int, order: TileOrder) -> Tensor:
-        """Walk tiles in an order: the loop over their rows and the next one become one."""
-        tile_order.order_tiles(self, axis, order)
-        return self
-
-    def reorder(self, old2new: Mapping[int, int]) -> Tensor:
-        """Move loops to new positions; the others keep their order."""
-        transforms.reorder(self, old2new)
         return self
 
     def rfactor(self, axes: Sequence[int]) -> TensorView | tuple[TensorView, ...]:

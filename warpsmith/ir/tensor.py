@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from warpsmith.callers import Line
 from warpsmith.ir.copies import CircularBuffer, LoadStoreOpType
@@ -191,6 +191,8 @@ class TensorView:
     def __repr__(self) -> str:
         return f"{self.name}_{self.dtype.value}[{', '.join(map(repr, self.logical))}]"
 
+
+TensorT = TypeVar("TensorT", bound=TensorView)
 
 Value = TensorView | Expr
 """An operand: a tensor or a scalar expression."""

@@ -24,11 +24,10 @@ from warpsmith.schedule.transforms import axis_position
 
 def cache_after(
     tensor: TensorView,
-    cached_uses: Sequence[TensorView] | None = None,
-    *,
     op_type: LoadStoreOpType = LoadStoreOpType.set,
     cache_op: CacheOp = CacheOp.unspecified,
     propagate_allocation_domain: bool = True,
+    cached_uses: Sequence[TensorView] = (),
 ) -> TensorView:
     """Copy `tensor` into a new tensor that its users (or those of `cached_uses`) read instead.
 
@@ -48,11 +47,10 @@ def cache_after(
     check_load(tensor, op_type)
     _check_cache_op(tensor, op_type, cache_op)
     fusion = Fusion.of(tensor)
-    wanted = None if not cached_uses else set(cached_uses)
     uses = [
         op
         for op in fusion.uses(tensor)
-        if wanted is None or any(out in wanted for out in op.outputs)
+        if not cached_uses or any(out in cached_uses for out in op.outputs)
     ]
     if not uses:
         raise ScheduleError(
@@ -94,8 +92,8 @@ def _check_cache_op(tensor: TensorView, op_type: LoadStoreOpType, cache_op: obje
 
 def cache_before(
     tensor: TensorView,
-    *,
     op_type: LoadStoreOpType = LoadStoreOpType.set,
+    *,
     keep_readers: bool = False,
 ) -> TensorView:
     """Let a new tensor take over `tensor`'s definition and readers; `tensor` becomes its copy.

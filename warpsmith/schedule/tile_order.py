@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from warpsmith.errors import ScheduleError
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorT
 from warpsmith.schedule.transforms import axis_position, merge
 from warpsmith.values import dataclass
 
@@ -29,7 +29,7 @@ class TileOrder:
     band: int = 1
 
 
-def order_tiles(tensor: TensorView, axis: int, order: TileOrder) -> TensorView:
+def order_tiles(tensor: TensorT, axis: int, order: TileOrder) -> TensorT:
     """Make one loop over tiles, in an order, of loop `axis` over rows of tiles and the next one.
 
     There are as many iterations as tiles, whether a band divides them or not.
@@ -47,7 +47,8 @@ def order_tiles(tensor: TensorView, axis: int, order: TileOrder) -> TensorView:
     rows = axis_position(tensor, axis)
     columns = axis_position(tensor, rows + 1)
     outer, inner = (rows, columns) if order.raster == "rows" else (columns, rows)
-    return merge(tensor, outer, inner, band=order.band)
+    merge(tensor, outer, inner, band=order.band)
+    return tensor
 
 
 def _is_count(number: object) -> bool:

@@ -13,7 +13,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.groups import parts_of
 from warpsmith.ir.mapping import map_of
 from warpsmith.ir.scalar import Const, Expr, literal
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import TensorT, TensorView
 from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.schedule.carriers import check_binding
 
@@ -53,9 +53,7 @@ def _together(tensor: TensorView) -> tuple[TensorView, ...]:
     return (tensor,) if tensor.definition is None else tensor.definition.outputs
 
 
-def split(
-    tensor: TensorView, axis: int, factor: int | Expr, inner_split: bool = True
-) -> TensorView:
+def split(tensor: TensorT, axis: int, factor: int | Expr, inner_split: bool = True) -> TensorT:
     """Divide loop `axis` in two. `factor` is the extent of the inner part (or of the outer one)."""
     position = axis_position(tensor, axis)
     _check_schedulable(tensor, position)
@@ -177,7 +175,7 @@ def merge(
     return tensor
 
 
-def reorder(tensor: TensorView, old2new: Mapping[int, int]) -> TensorView:
+def reorder(tensor: TensorT, old2new: Mapping[int, int]) -> TensorT:
     """Move loops: `old2new` maps positions to new ones; the others keep their order."""
     length = len(tensor.loop)
     moves = {axis_position(tensor, o): axis_position(tensor, n) for o, n in old2new.items()}

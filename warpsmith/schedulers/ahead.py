@@ -20,7 +20,7 @@ def through_tiles(
     It has the loops of `reference` as they are now, the last `tile` of them copied at once by the
     TMA unit.
     """
-    shared = cache_after(cached.memory, [cached.register], op_type=op_type)
+    shared = cache_after(cached.memory, cached_uses=[cached.register], op_type=op_type)
     set_memory_type(shared, MemoryType.shared)
     transform_like(reference, [shared])
     for axis in range(-tile, 0):

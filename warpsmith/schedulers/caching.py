@@ -71,7 +71,7 @@ def _load_caches(fusion: Fusion, tensor: TensorView, shared: bool) -> list[Cache
     uses = [use for use in fusion.uses(tensor) if not in_memory(use, tensor)]
     if shared or len(uses) == 1:
         outputs = [output for use in uses for output in use.outputs]
-        copy = cache_after(tensor, outputs) if uses else tensor
+        copy = cache_after(tensor, cached_uses=outputs) if uses else tensor
         return [Cached(tensor, copy, True, tensor.name)] if uses else []
     return [
         Cached(tensor, _load_for(tensor, use), True, f"{tensor.name} for {use.outputs[0].name}")
@@ -87,7 +87,7 @@ def _load_for(tensor: TensorView, use: Operation) -> TensorView:
     readers = Fusion.of(tensor).uses(use.outputs[0]) if copies else ()
     if readers and all(isinstance(reader, Matmul) for reader in readers):
         return use.outputs[0]
-    return cache_after(tensor, use.outputs)
+    return cache_after(tensor, cached_uses=use.outputs)
 
 
 def in_memory(operation: Operation, tensor: TensorView) -> bool:

@@ -30,7 +30,7 @@ def through_shared(
     it, with `cp.async`.
     """
     carrier = LoadStoreOpType.cp_async if by_threads else LoadStoreOpType.bulk
-    tiles = tuple(cache_after(c.memory, [c.register], op_type=carrier) for c in loads)
+    tiles = tuple(cache_after(c.memory, cached_uses=[c.register], op_type=carrier) for c in loads)
     for tile in tiles:
         set_memory_type(tile, MemoryType.shared)
         tile.chunks = chunks

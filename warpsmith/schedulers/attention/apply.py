@@ -202,7 +202,7 @@ def _outputs(operations: Iterable[Operation], but: Collection[TensorView] = ()) 
 def _shared(tensor: TensorView, readers: Collection[TensorView]) -> TensorView:
     """A copy in shared memory, which those of its readers read."""
     own = [out for op in Fusion.of(tensor).uses(tensor) for out in op.outputs if out in readers]
-    copy = cache_after(tensor, own)
+    copy = cache_after(tensor, cached_uses=own)
     set_memory_type(copy, MemoryType.shared)
     return copy
 

@@ -211,7 +211,7 @@ def _stage(stored: Cached) -> TensorView:
     """The copy in shared memory of what an output stores; what else reads it, another output too,
     reads the registers.
     """
-    staged = cache_after(stored.register, [stored.memory])
+    staged = cache_after(stored.register, cached_uses=[stored.memory])
     set_memory_type(staged, MemoryType.shared)
     if staged.dtype.size == MATRIX_BYTES:
         set_load_store_op(staged, LoadStoreOpType.stmatrix)
@@ -221,7 +221,7 @@ def _stage(stored: Cached) -> TensorView:
 
 def _ahead(loaded: Cached) -> TensorView:
     """The copy in shared memory of what is read beside a product."""
-    tile = cache_after(loaded.memory, [loaded.register], op_type=LoadStoreOpType.tma)
+    tile = cache_after(loaded.memory, cached_uses=[loaded.register], op_type=LoadStoreOpType.tma)
     set_memory_type(tile, MemoryType.shared)
     return tile
 

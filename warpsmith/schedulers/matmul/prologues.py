@@ -184,7 +184,7 @@ class Shared:
             for axis, dimension, times in walked:
                 divides = 0 in (depth % times, times % depth)
                 if dimension is not None and domains.same(axis, summed) and divides:
-                    copy = cache_after(operation.source, [operation.output])
+                    copy = cache_after(operation.source, cached_uses=[operation.output])
                     yield Shared(copy, dimension, times, depth, summed)
 
     @property

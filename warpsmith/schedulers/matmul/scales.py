@@ -124,7 +124,7 @@ class Scales:
 def _copied(scale: TensorView) -> TensorView:
     """The copy in shared memory of the input that a scale is."""
     (source,) = Fusion.of(scale).producers(scale)
-    tile = cache_after(source, [scale]) if source.is_input else source
+    tile = cache_after(source, cached_uses=[scale]) if source.is_input else source
     set_memory_type(tile, MemoryType.shared)
     set_load_store_op(tile, LoadStoreOpType.cp_async)
     return tile

@@ -86,7 +86,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsPar
         sources = list({**before, **dict.fromkeys(fusion.producers(tile))})
         transform_like(tile, sources)
         parallelize_like(tile, selected_tensors=sources)
-    read = [cache_after(tile, [sums]) for tile in tiles]
+    read = [cache_after(tile, cached_uses=[sums]) for tile in tiles]
     transform_like(sums, [*read, *rest])
     parallelize_like(sums, selected_tensors=[*read, *rest])
     for side, copy in enumerate(read):
@@ -168,7 +168,7 @@ def _shared(operand: TensorView, sums: TensorView, *, convert: bool) -> TensorVi
         assert isinstance(product, Matmul)
         fusion.insert_before(product, Pointwise("cast", (operand,), wide))
         fusion.replace(product, replace_tensor(product, operand, wide))
-    tile = cache_after(wide, [sums])
+    tile = cache_after(wide, cached_uses=[sums])
     set_memory_type(tile, MemoryType.shared)
     return tile
 

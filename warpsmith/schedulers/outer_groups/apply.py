@@ -169,7 +169,7 @@ def _through_shared(tensor: TensorView, readers: Iterable[TensorView]) -> tuple[
     chosen = tuple(readers)
     if not chosen:
         return ()
-    copy = cache_after(tensor, chosen)
+    copy = cache_after(tensor, cached_uses=chosen)
     set_memory_type(copy, MemoryType.shared)
     return (copy,)
 

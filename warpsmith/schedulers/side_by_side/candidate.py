@@ -64,7 +64,7 @@ class SideBySide(Candidate):
                 users = [out for use in uses for out in use.outputs if out in own]
                 if users:
                     name = f"{tensor.name} for {users[0].name}"
-                    made.append(Cached(tensor, cache_after(tensor, users), True, name))
+                    made.append(Cached(tensor, cache_after(tensor, cached_uses=users), True, name))
         for output in dict.fromkeys(each.value for each in draft.outputs):
             made.append(Cached(output, cache_before(output), False, output.name))
         return tuple(made)
