@@ -46,8 +46,7 @@ def branches_of(kernel: Kernel) -> tuple[Branch, ...]:
 
     Only the blocks of a cluster may meet behind them.
     """
-    found = tuple(s for s in kernel.body if isinstance(s, Branch))
-    body = kernel.body
+    found, body = kernel.branches, kernel.body
     if found and isinstance(body[-1], SynchronizeCluster):
         body = body[:-1]
     if found and body[-len(found) :] != found:

@@ -10,14 +10,12 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from operator import is_
 
 from warpsmith.codegen.cuda import cuda_text
 from warpsmith.codegen.roles import Bundle, branches_of, bundles
 from warpsmith.errors import CompileError, ScheduleError, SpillWarning
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Symbol
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Budgets, Kernel, Launch
 from warpsmith.protocol.registers import GROUP_THREADS, Allotment, Block, check, rebalance
 from warpsmith.runtime.nvrtc import serialized
@@ -215,17 +213,17 @@ def _with_registers(
         for part, budget in zip(parts, budgets, strict=True)
         for branch in part.branches
     }
-    body = tuple(
-        replace(s, agent=replace(s.agent, registers=numbers[s.agent.name]))
-        if isinstance(s, Branch) and s.agent.registers != numbers[s.agent.name]
-        else s
-        for s in kernel.body
+    made = kernel.map_branches(
+        lambda b: (
+            b
+            if b.agent.registers == numbers[b.agent.name]
+            else replace(b, agent=replace(b.agent, registers=numbers[b.agent.name]))
+        )
     )
     launch = kernel.launch
     if any(budgets):
         launch = replace(launch, blocks_per_sm=max(launch.blocks_per_sm, 1))
-    same = all(map(is_, body, kernel.body)) and launch is kernel.launch
-    return kernel if same else replace(kernel, body=body, launch=launch)
+    return made if launch is kernel.launch else replace(made, launch=launch)
 
 
 def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Target) -> Source:
@@ -235,16 +233,15 @@ def _alone(kernel: Kernel, parts: tuple[Bundle, ...], number: int, target: Targe
     the compiler knows that there are no other warps, and drops their code.
     """
     kept = parts[number].branches
-    body = tuple(
-        replace(s, agent=replace(s.agent, registers=None), body=s.body if s in kept else ())
-        if isinstance(s, Branch)
-        else s
-        for s in kernel.body
+    made = kernel.map_branches(
+        lambda b: replace(
+            b, agent=replace(b.agent, registers=None), body=b.body if b in kept else ()
+        )
     )
     block = (Symbol("threads", low=1), integers.ONE, integers.ONE)
     launch = Launch(kernel.launch.grid, block, cluster=kernel.launch.cluster)
     name = "alone"  # one for all, so that equal code is compiled once
-    alone = replace(kernel, name=name, notes=(), body=body, launch=launch)
+    alone = replace(made, name=name, notes=(), launch=launch)
     return Source(text=cuda_text(alone, target), entry=name, arch=target.family.arch)
 
 

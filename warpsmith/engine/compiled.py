@@ -17,7 +17,6 @@ from warpsmith.errors import WarpsmithError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.knobs import Knobs
 from warpsmith.lower.request import Request
@@ -217,7 +216,7 @@ def compile_fusion(
             keep(emitted)
     kernel = emitted.kernel
     check_remarks(binary.log, kernel.name)
-    if binary.spill_bytes and any(isinstance(s, Branch) for s in kernel.body):
+    if binary.spill_bytes and kernel.branches:
         from warpsmith.engine.budgets import warn_of_spills
 
         warn_of_spills(kernel, binary, compile_, target, harmless)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
+from operator import is_
 
 from warpsmith.errors import InternalError
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr, Symbol, evaluate
+from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.orders import Order
 from warpsmith.kernel.pipelines import Pipeline
@@ -137,6 +139,16 @@ class Kernel:
     layout: SharedLayout | None = None
     orders: tuple[Order, ...] = field(default=(), compare=False)
     notes: tuple[str, ...] = field(default=())
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """What each agent does; none where all threads run the body itself."""
+        return tuple(s for s in self.body if isinstance(s, Branch))
+
+    def map_branches(self, change: Callable[[Branch], Branch]) -> Kernel:
+        """The kernel with `change` of each branch; itself where all of them are the same."""
+        body = tuple(change(s) if isinstance(s, Branch) else s for s in self.body)
+        return self if all(map(is_, body, self.body)) else replace(self, body=body)
 
     def with_body(self, body: tuple[Statement, ...]) -> Kernel:
         """The kernel with these statements; itself where it has them."""

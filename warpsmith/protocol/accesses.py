@@ -160,7 +160,7 @@ def divisions(kernel: Kernel, known: Mapping[str, int]) -> dict[str, Division]:
             counts = {cursor.stages for cursor in each.cursors}
             stages = counts.pop() if len(counts) == 1 else 1
             elements = total // stages
-        groups = [r.groups for r in _roles(kernel.body) if r.name in each.roles]
+        groups = [b.agent.groups for b in kernel.branches if b.agent.name in each.roles]
         parts = max(groups, default=1) if each.apart else 1
         private = (
             not each.together
@@ -231,7 +231,3 @@ def _by_role(body: Sequence[Statement]) -> Iterator[tuple[Agent | None, Iterator
     for statement in body:
         if isinstance(statement, Branch):
             yield statement.agent, walk(statement.body)
-
-
-def _roles(body: Sequence[Statement]) -> list[Agent]:
-    return [s.agent for s in body if isinstance(s, Branch)]

@@ -12,7 +12,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.groups import looks_up
 from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.substitution import substitute
-from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.agents import Kind
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Let, Statement
 from warpsmith.kernel.traversal import children, defined, walk
@@ -32,8 +32,8 @@ def skip_alike(kernel: Kernel) -> None:
     known: dict[int, bool] = {}
     found = {
         each.agent.name: frozenset(_choices(each.body, {}, 0, known))
-        for each in kernel.body
-        if isinstance(each, Branch) and each.agent.kind is not Kind.TILES
+        for each in kernel.branches
+        if each.agent.kind is not Kind.TILES
     }
     if len(set(found.values())) > 1:
         told = "; ".join(f"{role} where {sorted(map(repr, by))}" for role, by in found.items())

@@ -39,13 +39,12 @@ class Team:
 def teams_of(kernel: Kernel, known: Mapping[str, int]) -> list[Team]:
     """Everybody who runs a body for himself, in the order of warps."""
     values = dict(known)
-    branches = [s for s in kernel.body if isinstance(s, Branch)]
-    if not branches:
+    if not kernel.branches:
         extents = evaluated(kernel.launch.block, known)
         threads = extents[0] * extents[1] * extents[2]
         return [Team(None, 0, (), -(-threads // WARP), extents)]
     teams = []
-    for branch in sorted(branches, key=lambda b: b.agent.first_warp):
+    for branch in sorted(kernel.branches, key=lambda b: b.agent.first_warp):
         agent = branch.agent
         extents = evaluated(agent.group_block, known)
         warps = 1 if agent.elected else evaluate(agent.group_warps, values)

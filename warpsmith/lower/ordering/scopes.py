@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.accesses import Access, accesses
-from warpsmith.kernel.agents import Agent, Branch
+from warpsmith.kernel.agents import Agent
 from warpsmith.kernel.effects import Done, Effect
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer
@@ -105,10 +105,9 @@ def moving(node: Node, cursor: Cursor) -> Node | None:
 
 def scopes(kernel: Kernel) -> tuple[Scope, ...]:
     """The bodies of the roles; or the kernel's own."""
-    branches = [s for s in kernel.body if isinstance(s, Branch)]
-    if not branches:
+    if not kernel.branches:
         return (Scope(None, root(kernel.body)),)
-    return tuple(Scope(branch.agent, root(branch.body)) for branch in branches)
+    return tuple(Scope(branch.agent, root(branch.body)) for branch in kernel.branches)
 
 
 def sites(kernel: Kernel, scope: Scope) -> Iterator[Site]:

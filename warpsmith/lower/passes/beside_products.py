@@ -13,7 +13,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.accesses import accesses
-from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.agents import Kind
 from warpsmith.kernel.elected import Converge
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, For, If, Let, Statement, Synchronize
@@ -63,13 +63,9 @@ def beside_products(kernel: Kernel) -> Kernel:
     beside them already. One that multiplies registers keeps its wait: attention by hand spilled 48
     bytes with it there.
     """
-    body = tuple(
-        replace(s, body=_ahead(s.body))
-        if isinstance(s, Branch) and s.agent.kind is Kind.MULTIPLY
-        else s
-        for s in kernel.body
+    return kernel.map_branches(
+        lambda b: map_bodies(b, _ahead) if b.agent.kind is Kind.MULTIPLY else b
     )
-    return kernel.with_body(body)
 
 
 def _ahead(statements: Statements) -> Statements:

@@ -9,12 +9,11 @@ from functools import partial
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, For, Statement, Synchronize
 from warpsmith.kernel.reductions import Reduce
 from warpsmith.kernel.rings import Advance, Begin, Cursor, InitBarriers
-from warpsmith.kernel.traversal import map_bodies, walk
+from warpsmith.kernel.traversal import map_bodies, walk, with_body
 from warpsmith.values import dataclass
 
 
@@ -42,17 +41,14 @@ def double_buffer_reduction_scratch(kernel: Kernel) -> Kernel:
     uses = Counter(reduce.scratch.name for reduce in found)
     once = {name for name, count in uses.items() if count == 1}
     halves = _Halves(once)
-    if any(isinstance(statement, Branch) for statement in kernel.body):
-        body = tuple(
-            replace(s, body=_whole(s.body, replace(halves, groups=s.agent.groups)))
-            if isinstance(s, Branch)
-            else s
-            for s in kernel.body
+    if kernel.branches:
+        made = kernel.map_branches(
+            lambda b: with_body(b, _whole(b.body, replace(halves, groups=b.agent.groups)))
         )
     else:
-        body = _whole(kernel.body, halves)
+        made = kernel.with_body(_whole(kernel.body, halves))
     shared = tuple(halves.made.get(buffer.name, buffer) for buffer in kernel.shared)
-    return replace(kernel, body=body, shared=shared) if body != kernel.body else kernel
+    return kernel if made is kernel else replace(made, shared=shared)
 
 
 @dataclass(slots=True)

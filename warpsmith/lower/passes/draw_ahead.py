@@ -66,13 +66,14 @@ def draw_ahead(kernel: Kernel) -> Kernel:
     A group that multiplies alone, as those that take turns do, waits to ask for products until most
     of those before are done: while it draws nobody multiplies (docs/lessons/epilogues.md).
     """
-    body = tuple(
-        map_bodies(s, partial(_ahead, groups=integers.constant(s.agent.block[1]) or 1))
-        if isinstance(s, Branch) and s.agent.kind is Kind.MULTIPLY and s.agent.groups == 1
-        else s
-        for s in kernel.body
-    )
-    return kernel.with_body(body)
+
+    def change(branch: Branch) -> Branch:
+        agent = branch.agent
+        if agent.kind is not Kind.MULTIPLY or agent.groups > 1:
+            return branch
+        return map_bodies(branch, partial(_ahead, groups=integers.constant(agent.block[1]) or 1))
+
+    return kernel.map_branches(change)
 
 
 def _ahead(statements: Statements, groups: int) -> Statements:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.agents import Kind
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart
 from warpsmith.kernel.kernel import Kernel
@@ -58,9 +58,8 @@ def load_ahead(kernel: Kernel, settled: Collection[str], pace: float = 0.0) -> K
         settled: names of tensors that no kernel of the call writes.
         pace: bytes a nanosecond that a block may ask for; 0 for all at once.
     """
-    branches = [s for s in kernel.body if isinstance(s, Branch)]
     stages = {pipeline.full.name: pipeline.stages for pipeline in kernel.pipelines}
-    for branch in branches:
+    for branch in kernel.branches:
         if branch.agent.kind is not Kind.COPY or not branch.agent.elected:
             continue
         filling = _Filling.of(branch.body, settled, stages)

@@ -56,7 +56,7 @@ def lower_pipelines(kernel: Kernel) -> Kernel:
     if not kernel.pipelines:
         return kernel
     given = {pipeline.name: pipeline for pipeline in kernel.pipelines}
-    branches = [s for s in kernel.body if isinstance(s, Branch)]
+    branches = kernel.branches
     roles = {branch.agent.name: branch.agent for branch in branches}
     between = (*joined(branches, given), *orders(branches, given))
     loops = Loops(given, used=sum(bool(pipeline.contents) for pipeline in between))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.lower.ordering.explain import orders, starts
 from warpsmith.lower.ordering.plan import planned
@@ -50,10 +49,7 @@ def order(kernel: Kernel) -> Kernel:
         body = plan.scopes[0].root.statements()
     else:
         bodies = {scope.name: scope.root.statements() for scope in plan.scopes}
-        body = tuple(
-            replace(s, body=bodies[s.agent.name]) if isinstance(s, Branch) else s
-            for s in kernel.body
-        )
+        body = kernel.map_branches(lambda b: replace(b, body=bodies[b.agent.name])).body
     if not found and body == kernel.body:
         return kernel
     body, started = starts(body, found)

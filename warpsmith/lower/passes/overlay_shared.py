@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, If, Statement, Synchronize
 from warpsmith.kernel.pipelines import Scope
@@ -50,7 +49,7 @@ def overlay_shared(kernel: Kernel) -> Kernel:
     some of which are ahead of others. Roles run at the same time, and so all their buffers are
     alive together.
     """
-    if any(isinstance(statement, Branch) for statement in kernel.body):
+    if kernel.branches:
         return kernel
     lives = _lifetimes(kernel)
     if any(integers.constant(life.buffer.size) is None for life in lives):

@@ -9,7 +9,6 @@ from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, Statement, Store
 from warpsmith.kernel.products import MatrixRegisters, Multiply, PackRegisters
@@ -40,12 +39,12 @@ def pack_operands(kernel: Kernel) -> Kernel:
     The words are declared where the role begins: products of an iteration may read them until the
     next one writes them.
     """
-    return replace(kernel, body=_scope(kernel.body))
+    if kernel.branches:
+        return kernel.map_branches(lambda b: map_bodies(b, _scope))
+    return kernel.with_body(_scope(kernel.body))
 
 
 def _scope(body: tuple[Statement, ...]) -> tuple[Statement, ...]:
-    if any(isinstance(statement, Branch) for statement in body):
-        return tuple(map_bodies(s, _scope) if isinstance(s, Branch) else s for s in body)
     held = dict.fromkeys(s.a.buffer for s in walk(body) if isinstance(s, Multiply) and _is_loose(s))
     for buffer in held:
         packing = _Packing.of(buffer, _floats(buffer, body))

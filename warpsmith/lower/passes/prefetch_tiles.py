@@ -9,7 +9,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Expr, Symbol
-from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.agents import Kind
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import For, If, Statement
 from warpsmith.kernel.rings import TileCopy
@@ -58,8 +58,7 @@ def prefetch_tiles(kernel: Kernel) -> Kernel:
     are the same but for their names. Where one agent brings both through the same stages, it asks
     for all of what comes later: stages are free for that only as the loop ends.
     """
-    branches = [s for s in kernel.body if isinstance(s, Branch)]
-    copying = [b for b in branches if b.agent.kind is Kind.COPY and b.agent.elected]
+    copying = [b for b in kernel.branches if b.agent.kind is Kind.COPY and b.agent.elected]
     loops = {branch.agent.name: list(_loops(branch.body, ())) for branch in copying}
     stages = {pipeline.full.name: pipeline.stages for pipeline in kernel.pipelines}
     found: dict[str, list[tuple[For, Statement]]] = {}
@@ -69,15 +68,9 @@ def prefetch_tiles(kernel: Kernel) -> Kernel:
             if asked is not None:
                 found.setdefault(other, []).append((first.loop, asked))
                 break
-    if not found:
-        return kernel
-    body = tuple(
-        replace(s, body=_inserted(s.body, found[s.agent.name]))
-        if isinstance(s, Branch) and s.agent.name in found
-        else s
-        for s in kernel.body
+    return kernel.map_branches(
+        lambda b: with_body(b, _inserted(b.body, found.get(b.agent.name, ())))
     )
-    return replace(kernel, body=body)
 
 
 def _loops(statements: Sequence[Statement], around: tuple[Statement, ...]) -> Iterator[_Loop]:

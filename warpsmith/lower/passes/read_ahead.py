@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from warpsmith.ir import integers
 from warpsmith.ir.scalar import Expr
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, For, If, Statement
 from warpsmith.kernel.succession import touched_globally
@@ -36,7 +35,7 @@ def read_ahead(kernel: Kernel, settled: Sequence[str]) -> Kernel:
         settled: names of tensors that no kernel of the call writes.
     """
     body = kernel.body
-    if any(isinstance(statement, Branch) for statement in body):
+    if kernel.branches:
         return kernel
     first = next((n for n, s in enumerate(body) if touched_globally(s, settled)), len(body))
     reads, rest = _parted(body[first:], None, settled, MOST_BYTES)

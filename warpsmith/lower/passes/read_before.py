@@ -10,7 +10,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.substitution import substitute
-from warpsmith.kernel.agents import Branch, Kind
+from warpsmith.kernel.agents import Kind
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Element, For, If, Statement, Store
 from warpsmith.kernel.products import CommitProducts, Multiply
@@ -53,11 +53,9 @@ def read_before(kernel: Kernel) -> Kernel:
     Behind the last products nothing hides the way to memory any more, in whose queue are the
     weights of the kernel that starts meanwhile (docs/lessons/generation.md).
     """
-    body = tuple(
-        map_bodies(s, _before) if isinstance(s, Branch) and s.agent.kind is Kind.MULTIPLY else s
-        for s in kernel.body
+    return kernel.map_branches(
+        lambda b: map_bodies(b, _before) if b.agent.kind is Kind.MULTIPLY else b
     )
-    return kernel.with_body(body)
 
 
 def _before(statements: Statements) -> Statements:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 from warpsmith.ir import integers
@@ -52,11 +51,9 @@ def share_draws(kernel: Kernel) -> Kernel:
     Only warps that multiply by tensor cores are whole wherever they are; nothing else draws so.
     """
     names = _Names()
-    body = tuple(
-        _of_agent(s, names) if isinstance(s, Branch) and s.agent.kind is Kind.MULTIPLY else s
-        for s in kernel.body
+    return kernel.map_branches(
+        lambda b: _of_agent(b, names) if b.agent.kind is Kind.MULTIPLY else b
     )
-    return replace(kernel, body=body) if names.used else kernel
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from warpsmith.ir import integers
-from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Statement
 from warpsmith.kernel.pipelines import By, Content, Fill, Groups, OneStage, Pipeline, Scope
@@ -71,8 +70,7 @@ def share_stages(kernel: Kernel) -> Kernel:
 
 
 def _stages(kernel: Kernel) -> Iterator[OneStage]:
-    branches = (s for s in kernel.body if isinstance(s, Branch))
-    return (s for each in branches for s in walk(each.body) if isinstance(s, OneStage))
+    return (s for each in kernel.branches for s in walk(each.body) if isinstance(s, OneStage))
 
 
 def _alike(
