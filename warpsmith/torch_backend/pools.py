@@ -31,22 +31,13 @@ MOST_READ = 64
 """Elements of a window that are read one by one, and windows of which a pixel's gradient is."""
 
 
+# Behind images and gradients are torch's arguments of windows: `kernel`, `stride`, `padding`, of a
+# maximum `dilation`, and `ceil_mode`, of which the shape of the result says what it says.
+
+
 def max_pool(dims: int) -> Meaning:
     """The largest element of each window, and the place of the first such one, NaN the largest."""
-
-    def meaning(
-        at: At,
-        x: Any,
-        kernel: Any,
-        stride: Any = (),
-        padding: Any = 0,
-        dilation: Any = 1,
-        ceil_mode: bool = False,
-    ) -> Any:
-        windows = _even(dims, x, at.shape, kernel, stride, padding, dilation)
-        return _largest(at, x, windows, in_window=False)
-
-    return meaning
+    return lambda at, x, *said: _largest(at, x, _even(dims, x, at.shape, *said), in_window=False)
 
 
 def adaptive_max_pool(at: At, x: Any, counts: Sequence[int]) -> Any:
@@ -54,18 +45,9 @@ def adaptive_max_pool(at: At, x: Any, counts: Sequence[int]) -> Any:
 
 
 def max_pool_gradient(dims: int) -> Meaning:
-    def meaning(
-        at: At,
-        gradient: Any,
-        x: Any,
-        kernel: Any,
-        stride: Any,
-        padding: Any,
-        dilation: Any,
-        ceil_mode: bool,
-        places: Any,
-    ) -> Any:
-        windows = _even(dims, at.shape, gradient, kernel, stride, padding, dilation)
+    def meaning(at: At, gradient: Any, x: Any, *said: Any) -> Any:
+        *how, places = said
+        windows = _even(dims, at.shape, gradient, *how)
         return _of_largest(at, gradient, places, windows, in_window=False)
 
     return meaning
@@ -79,43 +61,27 @@ def adaptive_max_pool_gradient(dims: int) -> Meaning:
     return meaning
 
 
-def max_pool_in_windows(
-    at: At, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> Any:
+def max_pool_in_windows(at: At, x: Any, kernel: Any, *said: Any) -> Any:
     """Beside the largest elements the number that each has in its window."""
-    windows = _even(len(kernel), x, at.shape, kernel, stride, padding, dilation)
-    return _largest(at, x, windows, in_window=True)
+    return _largest(at, x, _even(len(kernel), x, at.shape, kernel, *said), in_window=True)
 
 
 def max_pool_in_windows_gradient(
-    at: At,
-    gradient: Any,
-    chosen: Any,
-    size: Any,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    channels_last: bool,
+    at: At, gradient: Any, chosen: Any, size: Any, kernel: Any, *said: Any
 ) -> Any:
-    windows = _even(len(kernel), at.shape, gradient, kernel, stride, padding, dilation)
+    *how, _channels_last = said
+    windows = _even(len(kernel), at.shape, gradient, kernel, *how)
     return _of_largest(at, gradient, chosen, windows, in_window=True)
 
 
 def avg_pool(dims: int) -> Meaning:
+    """The mean of each window; `share` says of how many elements, as `_divisor` takes it."""
+
     def meaning(
-        at: At,
-        x: Any,
-        kernel: Any,
-        stride: Any = (),
-        padding: Any = 0,
-        ceil_mode: bool = False,
-        padded: bool = True,
-        divisor: int | None = None,
+        at: At, x: Any, kernel: Any, stride: Any = (), padding: Any = 0, ceil: Any = 0, *share: Any
     ) -> Any:
         windows = _even(dims, x, at.shape, kernel, stride, padding)
-        return ops.truediv(_sum(x, windows), _divisor(at, at.shape, windows, padded, divisor))
+        return ops.truediv(_sum(x, windows), _divisor(at, at.shape, windows, *share))
 
     return meaning
 
@@ -128,12 +94,11 @@ def avg_pool_gradient(dims: int) -> Meaning:
         kernel: Any,
         stride: Any,
         padding: Any,
-        ceil_mode: bool,
-        padded: bool,
-        divisor: int | None,
+        ceil: Any,
+        *share: Any,
     ) -> Any:
         windows = _even(dims, at.shape, gradient, kernel, stride, padding)
-        return _of_mean(at, gradient, windows, padded, divisor)
+        return _of_mean(at, gradient, windows, *share)
 
     return meaning
 
@@ -157,7 +122,14 @@ def sizes_of(dims: int, value: Any) -> list[int]:
 
 
 def _even(
-    dims: int, x: Any, result: Any, kernel: Any, stride: Any, padding: Any, dilation: Any = 1
+    dims: int,
+    x: Any,
+    result: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
 ) -> list[Windows]:
     """Windows of a tensor, or a shape, as torch says them: one number is that of all dimensions."""
     said = [several(each, dims) for each in (kernel, stride or kernel, padding, dilation)]
@@ -274,10 +246,15 @@ def _divisor(
     at: At,
     shape: Sequence[Expr],
     windows: Sequence[Windows],
-    padded: bool = False,
+    padded: bool = True,
     divisor: int | None = None,
 ) -> Any:
-    """What the sum of each window is divided by: a number, or one for each of a plane."""
+    """What the sum of each window is divided by: a number, or one for each of a plane.
+
+    Args:
+        padded: elements of the padding count, too.
+        divisor: is it, where it is given.
+    """
     if divisor is not None:
         return float(divisor)
     lead = len(shape) - len(windows)
@@ -340,7 +317,7 @@ def _of_mean(
     at: At,
     gradient: TensorView,
     windows: Sequence[Windows],
-    padded: bool = False,
+    padded: bool = True,
     divisor: int | None = None,
 ) -> Any:
     """What pixels get of the windows that have them."""
