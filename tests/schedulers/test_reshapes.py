@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from warpsmith import DataType, FusionDefinition, knobs, ops
+from warpsmith.engine.plan import prepare
+from warpsmith.ir.exprs import Matmul, Move
 from warpsmith.ir.fusion import Fusion
 from warpsmith.schedulers.reshapes import cancel_reshapes
 
@@ -115,3 +117,23 @@ def test_an_operand_is_a_reshape_of_the_other_one_in_its_own_shape() -> None:
     np.testing.assert_array_equal(found, np.eye(3, dtype=np.int64))
     np.testing.assert_array_equal(sums, [1, 1, 1])
     np.testing.assert_array_equal(totals, [2, 2, 2])
+
+
+def test_a_transposed_operand_of_joined_batches_is_read_as_it_lies() -> None:
+    """Keys of heads, whose batches and heads are one dimension for the product."""
+    random = np.random.default_rng(4)
+    q, k = (random.standard_normal((2, 3, 9, 8)).astype(np.float32) for _ in range(2))
+
+    def scores(ops: Any, q: Any, k: Any) -> Any:
+        turned = ops.set(ops.permute(k, [0, 1, 3, 2]))
+        return ops.bmm(ops.reshape(q, [6, 9, 8]), ops.reshape(turned, [6, 8, 9]))
+
+    with FusionDefinition() as fd:
+        given = [fd.define_tensor([2, 3, 9, 8], True, DataType.Float) for _ in range(2)]
+        fd.add_output(scores(fd.ops, *given))
+    (product,) = (op for op in prepare(fd.fusion).operations if isinstance(op, Matmul))
+    assert isinstance(product.b.definition, Move)
+    assert product.b.definition.kind == "reshape"
+    (found,) = fd.execute([q, k])
+    wanted = (q @ k.swapaxes(-1, -2)).reshape(6, 9, 9)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

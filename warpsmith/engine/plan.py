@@ -27,7 +27,7 @@ from warpsmith.schedulers.equal import share_equal
 from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
-from warpsmith.schedulers.reshapes import cancel_reshapes
+from warpsmith.schedulers.reshapes import cancel_reshapes, transpose_behind_reshapes
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import select
 from warpsmith.schedulers.table import ROW_SCHEDULERS
@@ -45,6 +45,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     better = fusion.draft()
     rely_on(better, dimensions)
     cancel_reshapes(better)
+    transpose_behind_reshapes(better)
     reduce_before_merging(better)
     rewrite(better)
     read_through(better)

@@ -96,15 +96,17 @@ def few_of(tensor: TensorView, read: Read) -> int:
 
 
 def is_of_product(tensor: TensorView) -> bool:
-    """Whether a tensor is what a product stores in any case: its result, or what is computed of
-    that and known as a 16-bit value, of which reductions, or reads, want no more than a cast.
+    """Whether a tensor is what a product may store: its result, or what is computed of that and
+    known as a 16-bit value, of which reductions, or reads, want no more than a cast.
     """
     made, value = tensor.definition, tensor
+    if isinstance(made, Matmul):
+        return True  # what is computed of it has as many elements
     if isinstance(made, Pointwise) and is_cast(made) and tensor.dtype.is_narrow:
         (source,) = made.inputs
         value = source if isinstance(source, TensorView) else tensor
     known = isinstance(made, Pointwise) and (value is not tensor or value.narrow is not None)
-    return (known or isinstance(made, Matmul)) and _is_reduced(tensor) and _follows(value)
+    return known and _is_reduced(tensor) and _follows(value)
 
 
 def _follows(value: TensorView) -> bool:

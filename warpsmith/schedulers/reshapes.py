@@ -20,6 +20,8 @@ from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.broadcasting import add_axes
 from warpsmith.ops.liveness import remove_dead
+from warpsmith.ops.reshape import reshape
+from warpsmith.ops.shape import transpose
 from warpsmith.reach import reached
 
 
@@ -36,6 +38,47 @@ def cancel_reshapes(fusion: Fusion) -> None:
             readers, found = readers_of(fusion.operations), True
     if found:
         remove_dead(fusion)
+
+
+def transpose_behind_reshapes(fusion: Fusion) -> None:
+    """Have operands of products that are `reshape(transpose(x))`, where the reshape joins or parts
+    batches alone, be `transpose(reshape(x))`, in place: a product reads `x` then, as it lies.
+    """
+    found = False
+    for product in [op for op in fusion.operations if isinstance(op, Matmul)]:
+        operands = []
+        for operand in (product.a, product.b):
+            move = _move_of(operand, "reshape")
+            before = None if move is None else _move_of(move.source, "permute")
+            free = not operand.is_output  # a result lies in memory as it is in any case
+            if free and move is not None and before is not None and _of_batches(move, before):
+                *batches, rows, columns = (axis.extent for axis in operand.shape_axes)
+                with fusion.placed_before(product):
+                    operand = transpose(reshape(before.source, [*batches, columns, rows]))
+                found = True
+            operands.append(operand)
+        if operands != [product.a, product.b]:
+            fusion.replace(product, replace(product, a=operands[0], b=operands[1]))
+    if found:
+        remove_dead(fusion)
+
+
+def _move_of(tensor: TensorView, kind: str) -> Move | None:
+    """The move that makes a tensor, or what it is a copy of; None where it is of another kind."""
+    made = tensor.definition
+    while isinstance(made, Pointwise) and made.op == "set":
+        (source,) = tensor_inputs(made)
+        made = source.definition
+    return made if isinstance(made, Move) and made.kind == kind else None
+
+
+def _of_batches(move: Move, before: Move) -> bool:
+    """Whether a reshape leaves the last two dimensions, which alone a permutation exchanges."""
+    rank = before.source.rank
+    extents = (tensor.shape_axes[-2:] for tensor in (move.source, move.output))
+    rows, columns = ([a.extent for a in pair] for pair in zip(*extents, strict=True))
+    exchanged = before.origin == (*range(rank - 2), rank - 1, rank - 2)
+    return exchanged and rows[0] == rows[1] and columns[0] == columns[1]
 
 
 def _share(fusion: Fusion) -> None:

@@ -8,17 +8,22 @@ from math import prod
 
 from warpsmith.ir.atoms import atoms_for
 from warpsmith.ir.exprs import Matmul
+from warpsmith.schedulers.matmul.memory import unfit_rows
 from warpsmith.schedulers.matmul.model import START_US
-from warpsmith.schedulers.matmul.shape import shape_of
+from warpsmith.schedulers.matmul.shape import memory_of, shape_of
 from warpsmith.schedulers.matmul_by_threads.tiles import FEW, OF_WORDS, Reads, Tile
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.traffic import MEMORY_SHARE
 from warpsmith.targets.atoms import FLOAT_RATE, Atom, Unit
+from warpsmith.targets.family import WARP
 from warpsmith.targets.target import Target
 
 SHARE = 0.299
 """Of the rate of an instruction, what products reach: measured of floats by threads (one H200,
 2026-11), and assumed of `mma.sync`, which nobody has timed."""
+
+LINE_BYTES = 128
+"""Of k, in a line of a warp's tile."""
 
 VECTOR, SUM_BYTES = 4, 4
 """Of tiles of words: elements that a thread reads from shared memory at once, bytes of a sum."""
@@ -27,8 +32,12 @@ BLOCKS_PER_SM, FEWEST_TURNS = 2, 4
 """Blocks that a multiprocessor is given, at most, where blocks share results, and holds where no
 tile says so; tiles that each of those which share has to multiply, at least."""
 
-TILE = 64
-"""Rows and columns that warps multiply in any case."""
+TILE, SMALL_TILE = 64, 32
+"""Rows and columns that warps multiply in any case, and where there are no more of one."""
+
+ALONE = 36
+"""Instructions of a thread for an element of a warp's tile that it copies, or stores, alone: of
+five products of 7,221 and 18,048 batches of 9 to 64 rows and columns (one H200, 2026-11-28)."""
 
 
 def sizes_of(product: Matmul, problem: Problem) -> tuple[int, int, int, int]:
@@ -59,10 +68,27 @@ def product_us(product: Matmul, problem: Problem) -> float:
     few = min(sizes[1:3]) <= FEW
     atom = next(a for a in atoms if a.unit is Unit.FMA or not few)
     moved = sum(map(problem.bytes_of, product.operands))
+    if atom.unit is Unit.MMA:
+        alone = START_US + _alone_us(product, sizes, atom, problem)
+        return max(alone, predicted_us(sizes, problem.target, atom, moved))
     if atom.unit is Unit.FMA and not few and product.output.dtype.size == SUM_BYTES:
         memory = predicted_us((0, 0, 0, 0), problem.target, atom, moved)
         return max(memory, min(shared_us(tile, sizes, problem.target)[1] for tile in OF_WORDS))
     return predicted_us(sizes, problem.target, atom, moved)
+
+
+def _alone_us(product: Matmul, sizes: Sequence[int], atom: Atom, problem: Problem) -> float:
+    """Microseconds in which threads store the elements of warps' tiles, and copy those of operands
+    whose rows do not begin at multiples of 16 bytes.
+    """
+    batches, m, n, k = sizes
+    edge = SMALL_TILE if min(m, n) <= SMALL_TILE else TILE
+    depth = LINE_BYTES // atom.size
+    copied = sum(bool(unfit_rows(memory_of(each), problem)) for each in product.operands)
+    elements = edge * edge + copied * edge * -(-k // depth) * depth
+    tiles = batches * -(-m // edge) * -(-n // edge)
+    held = -(-tiles // problem.target.sm_count)
+    return held * elements * ALONE / (WARP * problem.target.sm_issues)
 
 
 REACHED, WAITS, SUMS = 0.913, 0.543, 64
