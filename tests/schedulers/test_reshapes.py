@@ -137,3 +137,15 @@ def test_a_transposed_operand_of_joined_batches_is_read_as_it_lies() -> None:
     (found,) = fd.execute([q, k])
     wanted = (q @ k.swapaxes(-1, -2)).reshape(6, 9, 9)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_an_operand_that_others_read_too_stays_as_it_lies() -> None:
+    """A step saves the transposed keys, and would store them twice."""
+    with FusionDefinition() as fd:
+        q, k = (fd.define_tensor([2, 3, 9, 8], True, DataType.Float) for _ in range(2))
+        turned = fd.ops.reshape(fd.ops.set(fd.ops.permute(k, [0, 1, 3, 2])), [6, 8, 9])
+        fd.add_output(fd.ops.bmm(fd.ops.reshape(q, [6, 9, 8]), turned))
+        fd.add_output(fd.ops.set(turned))
+    (product,) = (op for op in prepare(fd.fusion).operations if isinstance(op, Matmul))
+    assert len(product.b.shape_axes) == 3
+    assert str(product.b.shape_axes[-1].extent) == "9"

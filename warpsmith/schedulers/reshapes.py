@@ -46,21 +46,30 @@ def transpose_behind_reshapes(fusion: Fusion) -> None:
     """
     found = False
     for product in [op for op in fusion.operations if isinstance(op, Matmul)]:
-        operands = []
-        for operand in (product.a, product.b):
-            move = _move_of(operand, "reshape")
-            before = None if move is None else _move_of(move.source, "permute")
-            free = not operand.is_output  # a result lies in memory as it is in any case
-            if free and move is not None and before is not None and _of_batches(move, before):
+        operands = [product.a, product.b]
+        for place, operand in enumerate(operands):
+            source = _transposed(fusion, operand)
+            if source is not None:
                 *batches, rows, columns = (axis.extent for axis in operand.shape_axes)
                 with fusion.placed_before(product):
-                    operand = transpose(reshape(before.source, [*batches, columns, rows]))
-                found = True
-            operands.append(operand)
+                    operands[place] = transpose(reshape(source, [*batches, columns, rows]))
         if operands != [product.a, product.b]:
             fusion.replace(product, replace(product, a=operands[0], b=operands[1]))
+            found = True
     if found:
         remove_dead(fusion)
+
+
+def _transposed(fusion: Fusion, operand: TensorView) -> TensorView | None:
+    """What the transpose is of that batches are joined or parted of; None where an operand is made
+    otherwise, and where others need it, so that it lies in memory as it is in any case.
+    """
+    move = _move_of(operand, "reshape")
+    before = None if move is None else _move_of(move.source, "permute")
+    if move is None or before is None or not _of_batches(move, before):
+        return None
+    alone = all(isinstance(use, Matmul) for use in fusion.uses(operand))
+    return before.source if alone and not operand.is_output else None
 
 
 def _move_of(tensor: TensorView, kind: str) -> Move | None:
