@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import TypeGuard
 
 from warpsmith.ir import integers
 from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.reads import Read, chosen, is_window
+from warpsmith.ir.reads import Part, Read, chosen, is_window
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.reach import reached
 from warpsmith.values import dataclass
@@ -43,7 +44,8 @@ def computed(graph: Graph, read: Read) -> frozenset[TensorView]:
     said = {chosen(k, index.dtype) for k, index in enumerate(read.indices)}
     if any(node in said for inside in read.insides for node in inside.walk()):
         return frozenset()
-    most = _most_again(graph, read) if is_window(read) else MOST_REPEATED
+    most = MOST_REPEATED if read.indices else MOST_AGAIN
+    most = _most_again(graph, read) if is_window(read) else most
     chains = _Chains(graph, bool(read.indices), len(read.sources) == 1, most)
     return frozenset(t for s in read.sources for t in chains.of(s, few_of(s, read)))
 
@@ -133,6 +135,13 @@ def _is_reduced(tensor: TensorView) -> bool:
     )
 
 
+def is_join(made: Operation | None) -> TypeGuard[Read]:
+    """Whether all elements of a result are read at places that sizes alone say, each from one of
+    some tensors.
+    """
+    return isinstance(made, Read) and not made.indices and made.fill is None
+
+
 def _is_one_read(made: Operation | None) -> bool:
     return isinstance(made, Read) and made.is_one
 
@@ -170,13 +179,13 @@ class _Chains:
 
     def _chosen(self, source: TensorView, chain: Sequence[TensorView]) -> tuple[TensorView, ...]:
         readers = dict.fromkeys(chain, 0) | {source: 1}
-        ways: dict[TensorView, frozenset[tuple[TensorView, ...]]] = {source: frozenset({()})}
+        ways: dict[TensorView, frozenset[tuple[Part, ...]]] = {source: frozenset({()})}
         again, apart = ({source} if self.chosen or not self.one else set()), {source}
         repeated = found = 0
         for tensor in chain:
             made, own = tensor.definition, ways[tensor]
-            read = _is_one_read(made)
-            moved = read or (isinstance(made, Move) and renames(made))
+            parts = made.parts if is_join(made) else ()
+            moved = parts or (isinstance(made, Move) and renames(made))
             if not (moved or (isinstance(made, Pointwise) and made.op not in OF_BLOCK)):
                 return ()  # numbers that are drawn know their place, too
             assert made is not None
@@ -184,14 +193,18 @@ class _Chains:
                 again.add(tensor)
             if tensor.rank and tensor.shape_axes[-1].is_broadcast:
                 apart.discard(tensor)  # neighbours share it
-            found += isinstance(made, Pointwise)
-            if isinstance(made, Pointwise) and tensor in apart:
-                repeated += len(own) - (tensor not in again)
+            steps = (
+                len(parts) - 1 if parts else int(isinstance(made, Pointwise))
+            )  # choices of parts
+            found += steps
+            if tensor in apart:
+                repeated += steps * (len(own) - (tensor not in again))
             if len(own) > MOST_REPEATED or repeated > self.most:
                 return ()
             for needed in {t for t in tensor_inputs(made) if t in readers}:
                 readers[needed] += 1
-                passed = {(*way, tensor) for way in own} if read else own
+                reading = [part for part in parts if part.source is needed]
+                passed = {(*way, part) for way in own for part in reading} if reading else own
                 ways[needed] = ways.get(needed, frozenset()) | passed
                 again |= {needed} if tensor in again else set()
                 apart |= {needed} if tensor in apart else set()

@@ -25,7 +25,7 @@ from warpsmith.ops.factories import full
 from warpsmith.ops.numbers import numbers
 from warpsmith.ops.promotion import cast, cast_tensor, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
-from warpsmith.schedulers.chains import computed, few_of, is_of_product, renames
+from warpsmith.schedulers.chains import computed, few_of, is_join, is_of_product, renames
 from warpsmith.values import dataclass
 
 
@@ -254,8 +254,8 @@ class _Elsewhere:
         made = tensor.definition
         if isinstance(made, Move) and renames(made) and not _is_only_result(made):
             return self.element(_before(made, part))
-        if isinstance(made, Read) and made.is_one and not tensor.is_output:
-            return self.element(_of_both(part, made.parts[0]))
+        if is_join(made) and not tensor.is_output and (made.is_one or tensor in self.computed):
+            return self._joined(part, made)
         stored = _as_stored(fusion, tensor) if self.few >= 0 else tensor
         if stored is not tensor:
             return cast_tensor(self._read(replace(part, source=stored)), tensor.dtype)
@@ -281,6 +281,17 @@ class _Elsewhere:
                 number = pointwise.add(pointwise.mul(number, made.step), made.start)
             return as_tensor(converted(number, tensor.dtype), "iota")
         return self._read(part)
+
+    def _joined(self, part: Part, join: Read) -> TensorView:
+        """The element of a join that is read: of the tensor that has its place."""
+        everywhere, root = replace(part, inside=integers.TRUE), self.read.output.root
+        first, *others = join.parts
+        result = self.element(_of_both(part, first))
+        for inner in others:
+            inside = numbers(self.fusion, root, _of_both(everywhere, inner).inside)
+            chosen = pointwise.where(inside, self.element(_of_both(part, inner)), result)
+            result = as_tensor(chosen, "where")
+        return result
 
     def _read(self, part: Part) -> TensorView:
         """What lies in memory, along the dimensions on which its places depend."""
