@@ -30,6 +30,13 @@ def unit(a: Any, b: Any) -> Any:
     return d / ops.sum(d * d, [-1], keepdim=True)
 
 
+def pull(a: Any, b: Any) -> Any:
+    """Differences over powers of their lengths, summed: no pair is stored."""
+    d = apart(a, b)
+    r = ops.rsqrt(ops.sum(d * d, [-1], keepdim=True) + 0.1)
+    return ops.sum(d * (r * r * r), [1])
+
+
 def of_one(a: Any, b: Any) -> Any:
     """All that is summed lies in memory."""
     return ops.sum(a * a, [-1]) + ops.sum(b, [0, 1])
@@ -44,8 +51,15 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], str, Callable[[], np.ndarray]]
     "largest": (largest, "pointwise", lambda: abs(A[:, None] - B).max(-1)),
     "unit": (
         unit,
-        "inner_persistent",
+        "pointwise",
         lambda: (A[:, None] - B) / ((A[:, None] - B) ** 2).sum(-1, keepdims=True),
+    ),
+    "pull": (
+        pull,
+        "reduction",
+        lambda: (
+            (A[:, None] - B) * (((A[:, None] - B) ** 2).sum(-1, keepdims=True) + 0.1) ** -1.5
+        ).sum(1),
     ),
     "of one": (of_one, "reduction", lambda: (A * A).sum(-1) + B.sum()),
 }
@@ -60,3 +74,4 @@ def test_what_no_input_has_is_summed_without_a_reduction(name: str) -> None:
             fd.add_output(program(a, b))
         np.testing.assert_allclose(fd.execute([A, B])[0], wanted(), rtol=2e-5)
     assert f"scheduler   {scheduler}" in fd.explain()
+    assert fd.explain().startswith("1 kernel") == (name != "of one")

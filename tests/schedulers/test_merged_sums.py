@@ -15,9 +15,16 @@ def overlap(x: Any, y: Any) -> Any:
     return 2 * ops.sum(p * q, [1]) / (ops.sum(p, [1]) + ops.sum(q, [1]))
 
 
+def flat_overlap(x: Any, y: Any) -> Any:
+    """One of the masks lies flattened."""
+    p = ops.reshape(ops.sigmoid(x), [3, 40])
+    return 2 * ops.sum(p * y, [1]) / (ops.sum(p, [1]) + ops.sum(y, [1]))
+
+
 def test_all_are_sums_of_the_same_rows() -> None:
     x, y = torch.randn(2, 3, 5, 8)
     assert len(warpsmith.fuse(overlap).lower(x, y).compile().kernels) == 1
+    assert len(warpsmith.fuse(flat_overlap).lower(x, y.view(3, 40)).compile().kernels) == 1
     with knobs.scope(device="sim"):
         (found,) = defined(overlap, x, y, static=True).execute([x, y])
     p, q = x.double().sigmoid().flatten(1), y.double().square().flatten(1)

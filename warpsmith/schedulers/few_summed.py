@@ -12,7 +12,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import pointwise
 from warpsmith.ops.slicing import select
 from warpsmith.ops.values import as_tensor
@@ -34,7 +34,7 @@ def add_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
     count = integers.constant(source.shape_axes[-1].extent)
     if count is None or not 1 < count <= FEW or source.dtype is not output.dtype:
         return False
-    if source.dtype.is_narrow or not _is_of_repeated(fusion, source, total):
+    if source.dtype.is_narrow or not _is_of_repeated(fusion, source):
         return False
     with fusion.placed_before(total):
         parts = (as_tensor(select(source, k, -1), "sum") for k in range(count))
@@ -46,24 +46,23 @@ def add_in_place_of_sum(fusion: Fusion, total: Reduction) -> bool:
     return True
 
 
-def _is_of_repeated(fusion: Fusion, source: TensorView, total: Reduction) -> bool:
-    """Whether a few operations that nothing else needs make a tensor, of inputs of which none has
-    all of its dimensions.
+def _is_of_repeated(fusion: Fusion, source: TensorView) -> bool:
+    """Whether a few operations make a tensor, of inputs of which none has all of its dimensions:
+    what else needs any of it computes that again.
     """
     whole, computed = len(source.concrete_order()), 0
-    needed, own = {source}, set[Operation]({total})
+    needed = {source}
     for operation in reversed(fusion.operations):
         if needed.isdisjoint(operation.outputs):
             continue
         (tensor,) = operation.outputs if len(operation.outputs) == 1 else (None,)
         moved = isinstance(operation, Move) and renames(operation) and operation.kind != "reshape"
-        if tensor is None or tensor.is_output or not own.issuperset(fusion.uses(tensor)):
+        if tensor is None or tensor.is_output:
             return False
         if not (moved or isinstance(operation, Pointwise)):
             return False
         computed += isinstance(operation, Pointwise)
         needed |= set(tensor_inputs(operation))
-        own.add(operation)
     inputs = [tensor for tensor in needed if tensor.is_input]
     few = all(len(tensor.concrete_order()) < whole for tensor in inputs)
     return bool(inputs) and few and computed <= MOST_REPEATED

@@ -6,13 +6,14 @@ so, its rows are those that a norm's gradient walks, and one kernel can do both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from warpsmith.ir.domains import IterDomain, IterType, Merge
 from warpsmith.ir.exprs import Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.readers import Readers, readers_of
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.promotion import fresh_axes
 
@@ -22,16 +23,34 @@ MOST_MADE = 64
 
 def reduce_before_merging(fusion: Fusion) -> None:
     """Apply it in place, to what is computed; through a cast, which then comes before, too, and
-    through all that is made of tensors that merge the same and is needed by reductions alone.
+    through all that is made of tensors that merge the same and is needed by reductions alone. Not
+    where another reduction of what is reshaped is over what merges: one kernel walks the same.
     """
     readers = readers_of(fusion.operations)
-    for operation in list(fusion.operations):
+    found: dict[Operation, Move] = {}
+    for operation in fusion.operations:
         if isinstance(operation, Reduction) and len(operation.sources) == 1:
             move = _merging(operation.source) or _merging_all(operation.source, readers)
-            parts = None if move is None else _merged(move)
-            if move is not None and parts is not None:
-                _reduce_parts(fusion, operation, move, parts)
+            if move is not None:
+                found[operation] = move
+    for operation, move in found.items():
+        parts = _merged(move)
+        if parts is not None and found.keys() >= set(_reductions_of(move.output, readers)):
+            assert isinstance(operation, Reduction)
+            _reduce_parts(fusion, operation, move, parts)
     remove_dead(fusion)
+
+
+def _reductions_of(tensor: TensorView, readers: Readers) -> Iterator[Reduction]:
+    """Those of what is made of a tensor element by element."""
+    pending, seen = [tensor], {tensor}
+    while pending:
+        for use in readers.get(pending.pop(), ()):
+            if isinstance(use, Reduction):
+                yield use
+            elif isinstance(use, Pointwise) and use.output not in seen:
+                seen.add(use.output)
+                pending.append(use.output)
 
 
 def _merging(tensor: TensorView) -> Move | None:

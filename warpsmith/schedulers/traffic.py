@@ -210,7 +210,7 @@ def _issued(
         elif output in behind:
             times = prod(problem.size(axis.extent) for axis in root)
         else:
-            times = walks if last in groups else walks // VECTOR
+            times = walks if last in groups or last is None else walks // min(VECTOR, extents[last])
             if rows[1] > 1 and beyond([output], domains, rows[0]) is None:
                 times //= rows[1]
         total += instructions(operation) * times

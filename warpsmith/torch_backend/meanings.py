@@ -55,11 +55,15 @@ def power(at: At, base: Any, exponent: Any) -> Any:
 
 
 _POWERS: Mapping[float, Callable[[Any], Any]] = {
+    -2: lambda x: ops.reciprocal(ops.mul(x, x)),
+    -1.5: lambda x: ops.reciprocal(ops.mul(x, ops.sqrt(x))),
     -1: ops.reciprocal,
     -0.5: ops.rsqrt,
     0.5: ops.sqrt,
     1: ops.set,
+    1.5: lambda x: ops.mul(x, ops.sqrt(x)),
     3: lambda x: ops.mul(ops.mul(x, x), x),
+    4: lambda x: (lambda square: ops.mul(square, square))(ops.mul(x, x)),
 }
 
 
