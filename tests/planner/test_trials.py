@@ -76,7 +76,7 @@ def test_what_is_predicted_to_be_faster_is_done(
 def test_of_few_elements_launches_count(name: str, structural: Callable[..., CallPlan]) -> None:
     """There are no more kernels than the structure has, and the same ones where none is saved."""
     program, arrays, _ = CASES[name]
-    small = [np.empty([min(n, 64) for n in a.shape], a.dtype) for a in arrays]
+    small = [np.empty([min(n, 16) for n in a.shape], a.dtype) for a in arrays]
     call, plain = called(program, *small), structural(program, *small)
     assert len(kernels(call)) < len(kernels(plain)) or kernels(call) == kernels(plain)
 

@@ -29,6 +29,11 @@ MEMORY_SHARE = 0.831
 SECTOR = 32
 """Bytes that the L2 gives or takes at least."""
 
+PIECE_CYCLES = 2
+"""Of a multiprocessor for each part of a sector that is stored, as it goes to the L2 by itself. Of
+three kernels that stored 2 bytes of each sector, 0.8, where lanes of a warp had several of one, 1.2
+and 3.4, where each had its own (one H200, 2026-11-28)."""
+
 ISSUE_SHARE = 0.5
 """Of the instructions that can be issued, those of operations. Assumed: nobody has timed it."""
 
@@ -54,6 +59,7 @@ class Traffic:
             before, and written whole; and of those that are read in part, and again when the L2 has
             let them go.
         across: names of the tensors that are read or written in sectors apart.
+        pieces: parts of sectors that warps store.
     """
 
     moved: int
@@ -61,6 +67,7 @@ class Traffic:
     issued: float
     partly: float = 0.0
     across: frozenset[str] = frozenset()
+    pieces: float = 0.0
 
     def busy(self, target: Target) -> dict[str, float]:
         """Microseconds for which each resource works."""
@@ -69,6 +76,7 @@ class Traffic:
         return {
             "memory": (self.moved + self.partly) / (MEMORY_SHARE * rates.memory),
             "L2": self.sectors / rates.l2,
+            "stores": PIECE_CYCLES * self.pieces / (target.sm_count * rates.clock),
             "instructions": self.issued / lanes,
         }
 
@@ -120,6 +128,7 @@ def traffic(
             if _comes_late(domains, tensors[memory], extents, problem)
         ),
         across=frozenset(memory.name for memory in across),
+        pieces=sum(sizes[memory] * spread[memory] for memory in written) / SECTOR,
     )
 
 
@@ -210,7 +219,7 @@ def _issued(
         elif output in behind:
             times = prod(problem.size(axis.extent) for axis in root)
         else:
-            times = walks if last in groups or last is None else walks // min(VECTOR, extents[last])
+            times = walks if last in groups or last is None else walks // max(min(VECTOR, extents[last]), 1)
             if rows[1] > 1 and beyond([output], domains, rows[0]) is None:
                 times //= rows[1]
         total += instructions(operation) * times

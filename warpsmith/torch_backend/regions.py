@@ -93,7 +93,7 @@ class Regions:
         name = name_of(first_of(node).target)
         if name in READS:
             return not (self._is_of(node, region) or is_between_vectors(node))
-        if name not in VIEWS or name == "expand" or self._is_of(node, region):
+        if name not in VIEWS or _repeats(node) or self._is_of(node, region):
             return False
         sizes = (size for tensor in tensors_of(node) for size in tensor.shape)
         return all(is_number(size) or is_free(size) for size in sizes) and all(
@@ -108,6 +108,15 @@ class Regions:
             each in region or (self.kinds[each] is Kind.free and self._is_of(each, region))
             for each in node.all_input_nodes
         )
+
+
+def _repeats(node: Node) -> bool:
+    """Whether a view has more elements than what it is of."""
+    if name_of(node.target) != "expand":
+        return False
+    shapes = [tensors_of(each)[0].shape for each in (node, *node.all_input_nodes[:1])]
+    after, before = ([*map(expression_of, shape)] for shape in shapes)
+    return after != before
 
 
 def first_of(node: Node) -> Node:
