@@ -83,3 +83,46 @@ def test_rows_of_parts_are_read_turned(shape: tuple[int, int, int]) -> None:
     with knobs.scope(device="sim"):
         found = torch.compile(turned, backend=backend)(x, rows)
     assert torch.equal(found, turned(x, rows))
+
+
+HEADS = [torch.empty(2, 3, 1681, 64, dtype=torch.bfloat16) for _ in range(2)]
+
+
+def test_products_of_heads_read_views_of_their_operands() -> None:
+    """What torch's matmul expands has its shape already."""
+    scores = planned(lambda q, k: [torch.matmul(q, k.transpose(-1, -2))], *HEADS)
+    states = planned(lambda k, v: [torch.matmul(k.transpose(-1, -2), v)], *HEADS)
+    assert [
+        [s.candidate.scheduler for s in call.segments if s.candidate] for call in (scores, states)
+    ] == [
+        ["matmul"],
+        ["matmul"],
+    ]
+
+
+def test_a_computed_operand_is_stored_as_it_is_computed() -> None:
+    """Its rows have an odd number of elements where the summed dimension is the fastest."""
+    call = planned(lambda k, v: [torch.einsum("bhsd,bhse->bhde", F.elu(k) + 1, v)], *HEADS)
+    assert [s.candidate.scheduler for s in call.segments if s.candidate] == ["pointwise", "matmul"]
+
+
+def test_softmax_of_columns_is_not_stored_across() -> None:
+    """Each element would be a part of a sector of its own."""
+    x = torch.empty(11, 390, 241, dtype=torch.bfloat16)
+    call = planned(lambda x: [torch.softmax(x.transpose(1, 2), -1)], x)
+    assert [s.candidate.scheduler for s in call.segments if s.candidate] == [
+        "outer_persistent",
+        "pointwise",
+    ]
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("exponent", [-2, -1.5, 1.5, 4])
+def test_powers_by_halves_are_products_and_roots(exponent: float) -> None:
+    x = torch.tensor([0.0, -0.0, 1e-3, 0.7, 3.0, 2e5, torch.inf, -2.0])
+    (segment,) = planned(lambda x: [x.pow(exponent)], x).segments
+    assert segment.candidate is not None
+    assert not any(getattr(op, "op", "") == "pow" for op in segment.candidate.fusion.operations)
+    fast = torch.compile(lambda x: x.pow(exponent), backend=backend)
+    wanted = x.double().pow(exponent).float()
+    torch.testing.assert_close(fast(x), wanted, rtol=1e-6, atol=0, equal_nan=True)

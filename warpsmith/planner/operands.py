@@ -19,6 +19,7 @@ from warpsmith.ir.reads import stretch_of
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.promotion import fresh_axes
 from warpsmith.planner.halves import halves_of
+from warpsmith.planner.orders import inherited_orders
 from warpsmith.planner.prologues import computed_operands
 from warpsmith.planner.works import work_alone
 from warpsmith.schedulers.matmul.applicability import majors
@@ -73,8 +74,9 @@ def operand_formats(
 def operand_orders(graph: Graph, atoms: tuple[Atom, ...]) -> dict[int, tuple[int, ...]]:
     """By number, the `stride_order` of computed operands of products that are not row-major.
 
-    One that all its products take row-major is stored so, as what it is computed of mostly lies.
-    Of any other a dimension that all take is the fastest, or else the one that the first sums.
+    One that all its products take as what it is computed of lies is stored so; of others one that
+    they take row-major is; else a dimension that all take is the fastest, or the one that the first
+    sums.
     """
     taken: dict[int, list[tuple[int, ...]]] = {}
     for position in graph.needed:
@@ -85,13 +87,16 @@ def operand_orders(graph: Graph, atoms: tuple[Atom, ...]) -> dict[int, tuple[int
             if _is_free(operand):
                 dimensions = _fastest_of(operation, place, atom_for(operation, atoms))
                 taken.setdefault(operand.number, []).append(dimensions)
+    orders = inherited_orders(graph) if taken else {}
     found: dict[int, tuple[int, ...]] = {}
     for number, products in taken.items():
+        first, *others = products
+        shared = [d for d in first if all(d in dimensions for dimensions in others)]
         rank = graph.tensors[number].rank
-        if not all(rank - 1 in dimensions for dimensions in products):
-            first, *others = products
-            shared = (d for d in first if all(d in dimensions for dimensions in others))
-            found[number] = with_fastest(rank, next(shared, first[0]))
+        wanted = (*orders.get(number, ())[-1:], rank - 1, *shared)
+        fastest = next((d for d in wanted if d in shared), first[0])
+        if fastest != rank - 1:
+            found[number] = with_fastest(rank, fastest)
     return found
 
 

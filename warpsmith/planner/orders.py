@@ -28,17 +28,13 @@ def inherited_formats(graph: Graph) -> dict[int, MemoryFormat]:
     A value inherits the order in which all that it is computed of lies that has as many dimensions.
     Where these lie otherwise among themselves, it is row-major.
     """
-    orders = {t.number: t.memory_order() for t in graph.fusion.inputs if isinstance(t, TensorView)}
-    if not any(_is_turned(graph.tensors[number], order) for number, order in orders.items()):
+    inputs = {t.number for t in graph.fusion.inputs if isinstance(t, TensorView)}
+    orders = inherited_orders(graph)
+    if not any(_is_turned(graph.tensors[number], orders[number]) for number in inputs):
         return {}
     found: dict[int, MemoryFormat] = {}
-    for position in graph.needed:
-        operation = graph.operations[position]
-        order = _inherited(operation, orders)
-        output = operation.outputs[0]
-        if order is None or output.stride_order is not None:
-            continue
-        orders[output.number] = order
+    for number in [each for each in orders if each not in inputs]:
+        output, order = graph.tensors[number], orders[number]
         readers = (graph.operations[p] for p in graph.readers.get(output.number, ()))
         if output.number in graph.results or not all(map(_reads_any_order, readers)):
             continue
@@ -46,6 +42,18 @@ def inherited_formats(graph: Graph) -> dict[int, MemoryFormat]:
             ranks = tuple(len(order) - 1 - order.index(dim) for dim in range(len(order)))
             found[output.number] = MemoryFormat(output.contiguity, ranks)
     return found
+
+
+def inherited_orders(graph: Graph) -> dict[int, Order]:
+    """By number, the order of inputs, and of what is computed of those that lie alike."""
+    orders = {t.number: t.memory_order() for t in graph.fusion.inputs if isinstance(t, TensorView)}
+    for position in graph.needed:
+        operation = graph.operations[position]
+        order = _inherited(operation, orders)
+        output = operation.outputs[0]
+        if order is not None and output.stride_order is None:
+            orders[output.number] = order
+    return orders
 
 
 def _is_turned(tensor: TensorView, order: Order) -> bool:

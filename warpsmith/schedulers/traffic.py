@@ -219,7 +219,11 @@ def _issued(
         elif output in behind:
             times = prod(problem.size(axis.extent) for axis in root)
         else:
-            times = walks if last in groups or last is None else walks // max(min(VECTOR, extents[last]), 1)
+            times = (
+                walks
+                if last in groups or last is None
+                else walks // max(min(VECTOR, extents[last]), 1)
+            )
             if rows[1] > 1 and beyond([output], domains, rows[0]) is None:
                 times //= rows[1]
         total += instructions(operation) * times
