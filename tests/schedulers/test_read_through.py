@@ -93,6 +93,12 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         (drawn(2, 4, 24).bfloat16(), COS.bfloat16()),
         1,
     ),
+    "shifted by pads, of what is computed": (
+        lambda x: x + ops.pad(ops.pad(ops.exp(x), [1, -1], 3.0) * 2, [2, -2]),
+        lambda x: x + F.pad(F.pad(x.exp(), [1, -1], value=3.0) * 2, [2, -2]),
+        (X,),
+        1,
+    ),
     "a part of a join of joins": (
         lambda x: ops.cat([x, 2 * ops.cat([ops.cat([x, -x], 1), ops.exp(x)], 1)], 1)[:, 3:13],
         lambda x: torch.cat([x, 2 * torch.cat([x, -x, x.exp()], 1)], 1)[:, 3:13],

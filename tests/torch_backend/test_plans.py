@@ -126,3 +126,17 @@ def test_powers_by_halves_are_products_and_roots(exponent: float) -> None:
     fast = torch.compile(lambda x: x.pow(exponent), backend=backend)
     wanted = x.double().pow(exponent).float()
     torch.testing.assert_close(fast(x), wanted, rtol=1e-6, atol=0, equal_nan=True)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_sum_of_few_elements_of_windows_reads_what_is_padded() -> None:
+    def summed(x: Tensor) -> Tensor:
+        return F.silu(F.pad(x, (3, 0)).unfold(-1, 4, 1).sum(-1))
+
+    x = torch.randn(5, 33, dtype=torch.bfloat16)
+    (segment,) = planned(lambda x: [summed(x)], x).segments
+    assert segment.candidate is not None
+    assert segment.candidate.scheduler == "pointwise"
+    wanted = summed(x.double())
+    found = torch.compile(summed, backend=backend)(x)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-2, atol=1e-2)

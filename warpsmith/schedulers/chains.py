@@ -46,7 +46,7 @@ def computed(graph: Graph, read: Read) -> frozenset[TensorView]:
         return frozenset()
     most = MOST_REPEATED if read.indices else MOST_AGAIN
     most = _most_again(graph, read) if is_window(read) else most
-    chains = _Chains(graph, bool(read.indices), len(read.sources) == 1, most)
+    chains = _Chains(graph, bool(read.indices), len(read.sources) == 1, most, not is_window(read))
     return frozenset(t for s in read.sources for t in chains.of(s, few_of(s, read)))
 
 
@@ -136,10 +136,15 @@ def _is_reduced(tensor: TensorView) -> bool:
 
 
 def is_join(made: Operation | None) -> TypeGuard[Read]:
-    """Whether all elements of a result are read at places that sizes alone say, each from one of
-    some tensors.
+    """Whether elements of a result are read at places that sizes alone say, each from one of some
+    tensors, or what fills the rest.
     """
-    return isinstance(made, Read) and not made.indices and made.fill is None
+    return isinstance(made, Read) and not made.indices
+
+
+def choices(join: Operation | None) -> int:
+    """How often an element of a join is chosen."""
+    return len(join.parts) - (join.fill is None) if isinstance(join, Read) else 0
 
 
 def _is_one_read(made: Operation | None) -> bool:
@@ -159,12 +164,14 @@ class _Chains:
         one: it reads one tensor; what nothing else needs is then not computed again, but elsewhere,
             where nothing is chosen.
         most: operations that are computed again.
+        fills: what is padded is computed, too; windows read it as it is stored.
     """
 
     graph: Graph
     chosen: bool
     one: bool
     most: int = MOST_REPEATED
+    fills: bool = True
 
     def of(self, source: TensorView, few: int) -> tuple[TensorView, ...]:
         """The tensors of the chain that makes a source, it the first; none where there is something
@@ -184,7 +191,7 @@ class _Chains:
         repeated = found = 0
         for tensor in chain:
             made, own = tensor.definition, ways[tensor]
-            parts = made.parts if is_join(made) else ()
+            parts = made.parts if is_join(made) and (self.fills or made.fill is None) else ()
             moved = parts or (isinstance(made, Move) and renames(made))
             if not (moved or (isinstance(made, Pointwise) and made.op not in OF_BLOCK)):
                 return ()  # numbers that are drawn know their place, too

@@ -12,6 +12,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.exprs import Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.reads import Read
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops import pointwise
 from warpsmith.ops.slicing import select
@@ -57,6 +58,7 @@ def _is_of_repeated(fusion: Fusion, source: TensorView) -> bool:
             continue
         (tensor,) = operation.outputs if len(operation.outputs) == 1 else (None,)
         moved = isinstance(operation, Move) and renames(operation) and operation.kind != "reshape"
+        moved |= isinstance(operation, Read) and not operation.indices
         if tensor is None or tensor.is_output:
             return False
         if not (moved or isinstance(operation, Pointwise)):

@@ -26,6 +26,7 @@ from warpsmith.ops.numbers import numbers
 from warpsmith.ops.promotion import cast, cast_tensor, converted, fresh_axes
 from warpsmith.ops.values import as_tensor
 from warpsmith.schedulers.chains import computed, few_of, is_join, is_of_product, renames
+from warpsmith.schedulers.one_of_a_row import is_number
 from warpsmith.values import dataclass
 
 
@@ -283,15 +284,20 @@ class _Elsewhere:
         return self._read(part)
 
     def _joined(self, part: Part, join: Read) -> TensorView:
-        """The element of a join that is read: of the tensor that has its place."""
+        """The element of a join that is read: of what has its place, or what fills the rest."""
         everywhere, root = replace(part, inside=integers.TRUE), self.read.output.root
-        first, *others = join.parts
-        result = self.element(_of_both(part, first))
-        for inner in others:
-            inside = numbers(self.fusion, root, _of_both(everywhere, inner).inside)
-            chosen = pointwise.where(inside, self.element(_of_both(part, inner)), result)
-            result = as_tensor(chosen, "where")
-        return result
+        result: Value | None = join.fill
+        for inner in join.parts:
+            both, inside = _of_both(part, inner), _of_both(everywhere, inner).inside
+            value = self.element(both)
+            made = value.definition
+            zeros = isinstance(made, Read) and made.insides == (both.inside,)  # where not inside
+            filled = result is not None and is_number(result, 0) and zeros
+            if result is None or inside == integers.TRUE or filled:
+                result = value
+            else:
+                result = pointwise.where(numbers(self.fusion, root, inside), value, result)
+        return as_tensor(result, "where")
 
     def _read(self, part: Part) -> TensorView:
         """What lies in memory, along the dimensions on which its places depend."""

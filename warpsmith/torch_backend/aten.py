@@ -46,6 +46,7 @@ READS: Mapping[str, Meaning] = {
     "split.Tensor": meanings.split,
     "split_with_sizes": meanings.split,
     "unbind.int": lambda at, x, dim=0: tuple(ops.unbind(x, dim)),
+    "unfold": unfolds.unfolded,
 }
 """Views of a part: as `VIEWS` of what a fusion computes, while of others torch's views are read."""
 

@@ -92,7 +92,8 @@ class Regions:
         """
         name = name_of(first_of(node).target)
         if name in READS:
-            return not (self._is_of(node, region) or is_between_vectors(node))
+            overlaps = name == "unfold"
+            return not (overlaps or self._is_of(node, region) or is_between_vectors(node))
         if name not in VIEWS or _repeats(node) or self._is_of(node, region):
             return False
         sizes = (size for tensor in tensors_of(node) for size in tensor.shape)

@@ -54,6 +54,15 @@ def images(at: At, x: Any, size: Any, kernel: Any, dilation: Any, padding: Any, 
     return sum_inside(apart, reads, [*map(axis_of, at.shape)], _KIND)
 
 
+def unfolded(at: At, x: Any, dim: int, size: int, step: int) -> Any:
+    """`unfold`: windows along one dimension, whose elements have a new last one."""
+    places: list[Expr] = [*map(own, range(x.rank))]
+    if x.rank:
+        along = dim % x.rank
+        places[along] = integers.add(integers.mul(own(along), step), own(x.rank))
+    return read_inside(x, places, [], [*map(axis_of, at.shape)], 0, _KIND)
+
+
 def unfolded_gradient(at: At, x: Any, shape: Any, dim: int, size: int, step: int) -> Any:
     """`unfold_backward`: of windows along one dimension, whose elements have the last one."""
     place = dim % len(at.shape) if at.shape else 0
