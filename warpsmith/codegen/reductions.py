@@ -108,7 +108,9 @@ class ReductionText:
             value.place(b, integers.ZERO, lane) for b in (batch.shift, batch.sum, batch.squares)
         )
         number = value.operand(batch.step)
-        start = f"ws_welford_shift(x, {mean}, {count})" if step.joined else mean
+        start = f"ws_welford_shift(x, {mean}, {count})"
+        if not step.joined:
+            start = f"{count} == 0 ? x[k] : {mean}"
         return [
             f"if ({number} == 0) {{",
             *each_lane(triples, f"{{ {shift} = {start}; {total} = {squares} = 0; }}"),
@@ -130,6 +132,8 @@ class ReductionText:
         if reduce.blocks > 1:
             raise InternalError(f"{reduce.buffers[0].name} is reduced over a cluster in one go")
         value = self._value
+        if reduce.one_count:
+            return self._moments(reduce, team)
         value.pieces |= {"reduce_ops", "block_reduce"} | (team.pieces if team.place else set())
         if team.apart in reduce.block_axes:
             if team.whole is None:
@@ -163,6 +167,38 @@ class ReductionText:
         lines += [] if own else each_lane(reduce.elements, unpacked)
         flag = [f"bool {reduce.last.name};"] if reduce.last is not None else []
         return [*flag, *block(lines)]
+
+    def _moments(self, reduce: Reduce, team: Team) -> list[str]:
+        """As `_reduce`, where all elements of a thread have one number."""
+        value = self._value
+        value.pieces.add("grid_moments" if reduce.grid_axes else "block_moments")
+        name, kind = f"r{self._temporaries}", value.type_name(reduce.carry.dtypes[0])
+        self._temporaries += 1
+        mean, m2, count = (value.place(buffer, reduce.index, "k") for buffer in reduce.buffers)
+        number = value.place(reduce.buffers[2], reduce.index)
+        axes = ", ".join("true" if axis in reduce.block_axes else "false" for axis in BLOCK_TYPES)
+        scratch, dims = (
+            f"({kind}*){reduce.scratch.name}",
+            ", ".join(f"ws_int<{d}>()" for d in team.dims),
+        )
+        lines = [
+            f"ws_moments<{reduce.elements}, {kind}> {name};",
+            *each_lane(reduce.elements, f"{{ {name}.mean[k] = {mean}; {name}.m2[k] = {m2}; }}"),
+            f"{name}.count = {number};",
+            f"ws_block_moments<{axes}>({name}, {scratch}, {dims});",
+        ]
+        if reduce.grid_axes:
+            assert reduce.workspace is not None
+            assert reduce.semaphore is not None
+            split, splits = self._linear(reduce.grid_axes)
+            segment, _ = self._linear(tuple(a for a in GRID_TYPES if a not in reduce.grid_axes))
+            lines.append(
+                f"ws_grid_moments_for_all<{axes}>({name}, ({kind}*){reduce.workspace.name}, "
+                f"(unsigned*){reduce.semaphore.name}, {scratch}, {split}, {splits}, "
+                f"({segment}) * {splits}, {segment}, {dims});"
+            )
+        held = f"{mean} = {name}.mean[k]; {m2} = {name}.m2[k]; {count} = {name}.count;"
+        return block([*lines, *each_lane(reduce.elements, f"{{ {held} }}")])
 
     def _scan(self, scan: ScanElements, team: Team) -> list[str]:
         """Pack the values and the state, scan them, unpack them."""

@@ -128,12 +128,13 @@ class Reduce(Statement, orders=Orders.PART):
             results: of `elements`, as many as there are blocks, those that come by its rank.
         kept_index: first element of these.
         shared: who else has parts, where that is no axis of the grid.
+        one_count: all elements of a thread are moments of as many values, under one number.
     """
 
     collective: ClassVar[bool] = True
     words = (
         "reduce {carry.name} {buffers!s} x{elements} over {over}{first:, for the first}"
-        "{kept:, a share to %}{shared:, %}"
+        "{kept:, a share to %}{shared:, %}{one_count:, under one count}"
     )
 
     carry: Carry = field(metadata=plain())
@@ -153,6 +154,7 @@ class Reduce(Statement, orders=Orders.PART):
     kept: tuple[Buffer, ...] = field(default=(), metadata=writes("kept_index", "share"))
     kept_index: Expr = field(default=integers.ZERO, metadata=expression())
     shared: Sharing | None = field(default=None, metadata=nested())
+    one_count: bool = field(default=False, metadata=plain())
 
     @property
     def meets(self) -> bool:

@@ -40,6 +40,7 @@ from warpsmith.lower.passes.batch_welford import batch_welford
 from warpsmith.lower.passes.beside_products import beside_products
 from warpsmith.lower.passes.collect_maps import collect_maps
 from warpsmith.lower.passes.compare_lanes import compare_lanes
+from warpsmith.lower.passes.count_once import count_once
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
 from warpsmith.lower.passes.draw_ahead import draw_ahead
@@ -197,6 +198,7 @@ PASSES = (
     _always(load_beside, "behind it, for it may leave rows no condition"),
     _always(compare_lanes, "once nothing asks any more which comparisons are of begins and ends"),
     _always(batch_welford, "where splitting left steps without predicates"),
+    _always(count_once, "once nothing joins or moves reductions any more"),
     _always(
         batch_levels, "where splitting left steps without predicates, as few of them as there are"
     ),

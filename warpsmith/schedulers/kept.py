@@ -13,6 +13,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.counts import divides_sums
 from warpsmith.schedulers.outer_persistent.shapes import COPY_SHARE
 from warpsmith.schedulers.params import Params
 from warpsmith.schedulers.problem import Problem
@@ -217,3 +218,6 @@ class WithTheGrid(Kept[M]):
 
     def no_ring(self, problem: object) -> str:
         return "what a block has loaded it keeps"
+
+    def multiplies(self, params: TurnsParams) -> bool:
+        return divides_sums(self.fusion)

@@ -23,6 +23,7 @@ _FILES = (
     "reduce",
     "block",
     "grid",
+    "moments",
     "scan",
     "rings",
     "roles",
