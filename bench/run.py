@@ -32,28 +32,6 @@ from warpsmith.errors import ArgumentError, DeviceError
 if TYPE_CHECKING:
     from rich.console import Console
 
-SUITES = (
-    "pointwise",
-    "reduction",
-    "norm_fwd",
-    "norm_bwd",
-    "softmax",
-    "odd_rows",
-    "long_rows",
-    "short_rows",
-    "batch_norm",
-    "matmul",
-    "rings",
-    "pace",
-    "roles",
-    "strategies",
-    "compile",
-    "host",
-    "protocol",
-    "sim",
-)
-ANYWHERE = ("compile", "protocol", "sim")
-"""Suites that need no GPU."""
 PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "pointwise": pointwise.problems,
     "reduction": reduction.problems,
@@ -70,6 +48,9 @@ PROBLEMS: dict[str, Callable[..., Iterator[Problem]]] = {
     "roles": roles.problems,
     "strategies": strategies.problems,
 }
+SUITES = (*PROBLEMS, "compile", "host", "protocol", "sim")
+ANYWHERE = ("compile", "protocol", "sim")
+"""Suites that need no GPU."""
 
 
 FEW = 8

@@ -24,18 +24,8 @@ from warpsmith.values import dataclass
 MOST_CTAS: Final = 1 << 16
 _LEAST_REGISTERS: Final = 16
 _KEYS: Final = (
-    *(
-        "kernel",
-        "target",
-        "grid",
-        "block",
-        "cluster",
-        "shared_bytes",
-        "registers",
-        "early",
-        "together",
-    ),
-    *("buffers", "params", "outputs", "expect"),
+    *("kernel", "target", "grid", "block", "cluster", "shared_bytes", "registers", "early"),
+    *("together", "buffers", "params", "outputs", "expect"),
 )
 
 
