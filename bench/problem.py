@@ -11,7 +11,7 @@ Tensors = tuple[Any, ...]
 Builder = Callable[[Tensors], Callable[[], Any]]
 """From inputs to a call that starts the work on them and returns the outputs."""
 
-ITEM_BYTES = {"bfloat16": 2, "float": 4}
+ITEM_BYTES = {"bfloat16": 2, "float": 4, "int64": 8}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,7 @@ class Problem:
             against the rate at which they multiply.
         operations: additions and multiplications on tensor cores.
         in_float: positions of the inputs that are float whatever the dtype is.
+        below: by position, inputs of whole numbers, int64, and what all of these are less than.
         known_as: extents by which the problem is known; those of the first input by default.
         redrawn: where implementations draw numbers of their own: what the outputs of one should be
             in float64, from the inputs and those outputs, by what it drew. Raises ValueError where
@@ -49,6 +50,7 @@ class Problem:
     ceiling: Literal["traffic", "read", "tensor_cores"] = "traffic"
     operations: int = 0
     in_float: tuple[int, ...] = ()
+    below: Mapping[int, int] = field(default_factory=dict)
     known_as: tuple[int, ...] = ()
     builders: Mapping[str, Builder] = field(default_factory=dict)
     redrawn: Callable[[Tensors, Tensors], Tensors] | None = None
@@ -71,19 +73,21 @@ class Problem:
         return f"{self.name} {'x'.join(map(str, self.shape))} {self.dtype}"
 
     def draw(self, device: str = "cuda") -> Tensors:
-        """Fresh inputs, normal(0, 1)."""
+        """Fresh inputs, normal(0, 1), or even where they are whole numbers."""
         import torch
 
         return tuple(
-            torch.randn(shape, dtype=torch_dtype(dtype), device=device)
-            for shape, dtype in zip(self.shapes, self.dtypes, strict=True)
+            torch.randint(self.below[place], shape, device=device)
+            if place in self.below
+            else torch.randn(shape, dtype=torch_dtype(dtype), device=device)
+            for place, (shape, dtype) in enumerate(zip(self.shapes, self.dtypes, strict=True))
         )
 
     @property
     def dtypes(self) -> tuple[str, ...]:
         """The dtype of each input."""
-        places = range(len(self.shapes))
-        return tuple("float" if place in self.in_float else self.dtype for place in places)
+        known = {**dict.fromkeys(self.in_float, "float"), **dict.fromkeys(self.below, "int64")}
+        return tuple(known.get(place, self.dtype) for place in range(len(self.shapes)))
 
 
 def planned(problem: Problem, **knobs: object) -> Builder:

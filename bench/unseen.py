@@ -11,37 +11,37 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import geometric_mean, quantiles
 from typing import Any
 
 from bench import (
     batch_norm,
+    dropout,
     group_norm,
     images,
     instance_norm,
+    loss_rows,
     norm_backward,
     norms,
     pointwise,
     residual_backward,
 )
-from bench.drawn import drawn_rows
-from bench.measure import Setting, without_gpu
+from bench.measure import without_gpu
 from bench.peers import chosen, contenders
 from bench.plot import picture
 from bench.problem import Builder, Problem, outputs_of, planned
-from bench.row import Row, write_rows
+from bench.row import write_rows
 from bench.row_shapes import Planned, considered, forced, plan
+from bench.unseen_report import CHOSEN, Timed, report
 from warpsmith.errors import ArgumentError, DeviceError
 
 FAMILIES: Mapping[str, tuple[Callable[..., Problem], ...]] = {
@@ -49,9 +49,11 @@ FAMILIES: Mapping[str, tuple[Callable[..., Problem], ...]] = {
         norm_backward.layer_norm_bwd,
         norm_backward.rms_norm_bwd,
         residual_backward.residual_bwd,
+        residual_backward.dropped_residual_bwd,
     ),
-    "norm_fwd": (norms.layer_norm, norms.rms_norm, norms.residual),
-    "softmax": (norms.softmax, norms.log_softmax, norms.softmax_bwd),
+    "norm_fwd": (norms.layer_norm, norms.rms_norm, norms.residual, dropout.dropped_residual),
+    "softmax": (norms.softmax, norms.log_softmax, norms.softmax_bwd, batch_norm.outer_softmax),
+    loss_rows.SUITE: (loss_rows.cross_entropy, loss_rows.cross_entropy_step),
     "pointwise": (pointwise.silu_mul, pointwise.bias_gelu, pointwise.add3),
     images.SUITE: (
         *(batch_norm.batch_norm, batch_norm.batch_norm_bwd),
@@ -72,54 +74,6 @@ MOST_ELEMENTS = 2**28
 """Of a problem's tensors."""
 
 MOST_PROBLEMS = 4000
-CHOSEN = "warpsmith"
-WORST = 10
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
-    """A problem, what everybody took for it in microseconds, and what could not be done.
-
-    Attributes:
-        chosen: parameters of the choice, and what it was predicted to take.
-        best: the name of the shape of ours that took least time.
-        work: what is to be done with the rows, as the model sees it.
-        shapes: who does it, by the names of our contenders.
-    """
-
-    problem: str
-    shape: tuple[int, ...]
-    dtype: str
-    us: dict[str, float]
-    ceiling_us: float
-    chosen: str
-    best: str
-    errors: dict[str, str]
-    work: dict[str, Any] = field(default_factory=dict)
-    shapes: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def kept(self, seed: int, setting: Setting) -> list[Row]:
-        """What `bench.readme` shows of it."""
-        size = self.problem, self.shape, self.dtype
-        ours, ceiling = CHOSEN, self.ceiling_us
-        return drawn_rows(*size, self.us, ours, seed=seed, setting=setting, ceiling_us=ceiling)
-
-    @property
-    def share(self) -> float:
-        """Per cent of the ceiling."""
-        return 100 * self.ceiling_us / self.us[CHOSEN]
-
-    @property
-    def regret(self) -> float:
-        """By which share of the best shape's time the choice took longer."""
-        return self.us[CHOSEN] / self.us[self.best] - 1
-
-    @property
-    def peer(self) -> float:
-        """The best peer's time over ours; infinite where none took part."""
-        ours = {CHOSEN, self.best, *(name for name in self.us if name.startswith("#"))}
-        peers = [us for name, us in self.us.items() if name not in ours]
-        return min(peers, default=math.inf) / self.us[CHOSEN]
 
 
 def drawn(seed: int, suites: Sequence[str]) -> Iterator[Problem]:
@@ -178,7 +132,7 @@ def timed(problem: Problem, shapes: Planned, peers: str, rep_ms: float) -> Timed
     errors: dict[str, str] = {}
     for name, builder in calls.items():
         try:
-            ready[name] = checked(builder, inputs, reference, problem.dtype)[0]
+            ready[name] = checked(builder, inputs, reference, problem.dtype, problem.redrawn)[0]
         except Exception as failure:
             torch.cuda.synchronize()
             errors[name] = one_line(failure)
@@ -208,6 +162,7 @@ def timed(problem: Problem, shapes: Planned, peers: str, rep_ms: float) -> Timed
             for name, each in ((CHOSEN, own), *((f"#{n}", each) for n, each in enumerate(others)))
             if each and name in us
         },
+        moved=problem.bytes_moved,
     )
 
 
@@ -217,39 +172,6 @@ def _forced(problem: Problem, params: Any) -> Builder:
             return planned(problem)(inputs)
 
     return build
-
-
-# --- the report --------------------------------------------------------------------------------
-
-
-def report(rows: Sequence[Timed]) -> list[str]:
-    """A line a family and type; then the worst of each, with what was best."""
-    lines = []
-    groups: dict[tuple[str, str], list[Timed]] = {}
-    for row in rows:
-        groups.setdefault((row.problem, row.dtype), []).append(row)
-    for (name, dtype), group in groups.items():
-        shares = sorted(row.share for row in group)
-        regrets = sorted(row.regret for row in group)
-        tenth = quantiles(shares, n=10)[0] if len(shares) > 1 else shares[0]
-        ahead = [row.peer for row in group if row.peer < math.inf]
-        behind = sum(peer < 1 for peer in ahead)
-        peers = (
-            f", {geometric_mean(ahead):.2f} x best peer, least {min(ahead):.2f}, behind at {behind}"
-            if ahead
-            else ""
-        )
-        lines.append(
-            f"{name} {dtype}: {len(group)} sizes, {geometric_mean(shares):.1f} % of the ceiling, "
-            f"tenth {tenth:.1f}, worst {shares[0]:.1f}; "
-            f"regret median {regrets[len(group) // 2]:.1%}, "
-            f"ninth {regrets[9 * len(group) // 10]:.1%}, worst {regrets[-1]:.1%}{peers}"
-        )
-        for row in sorted(group, key=lambda row: row.share)[:WORST]:
-            size = "x".join(map(str, row.shape))
-            best = "" if row.best == CHOSEN else f"; best {row.us[row.best]} {row.best}"
-            lines.append(f"  {row.share:5.1f} {size} {row.us[CHOSEN]} us {row.chosen}{best}")
-    return lines
 
 
 def run(
@@ -263,6 +185,7 @@ def run(
     jobs: int = 0,
     json_path: Path | None = None,
     keep: Path | None = None,
+    plot: Path | None = None,
 ) -> list[str]:
     """Compile and time problems for so many minutes; the lines of a report.
 
@@ -274,6 +197,7 @@ def run(
         jobs: processes that compile; as many as there are processors by default.
         json_path: a file for the rows, with all that was timed.
         keep: a JSON file for what `bench.readme` shows of them; a picture of it goes beside it.
+        plot: an SVG for that picture.
 
     Raises ArgumentError for unknown names, DeviceError where there is no GPU.
     """
@@ -309,10 +233,12 @@ def run(
         rows += [] if row is None else [row]
         if json_path:
             json_path.write_text(json.dumps([asdict(row) for row in rows]))
+        kept = [one for each in rows for one in each.kept(seed, setting)]
         if keep:
-            kept = [one for each in rows for one in each.kept(seed, setting)]
             write_rows(keep, kept)
-            keep.with_suffix(".svg").write_text(picture(kept))
+        for place in (plot, keep and keep.with_suffix(".svg")):
+            if place:
+                place.write_text(picture(kept))
     pool.shutdown(wait=False, cancel_futures=True)
     spent = time.monotonic() - started
     return [f"{setting.gpu}, seed {seed}, {len(rows)} problems in {spent:.0f} s", *report(rows)]
@@ -328,6 +254,7 @@ def main() -> int:
     parser.add_argument("--rep", type=float, default=6.0, help="ms of runs a contender")
     parser.add_argument("--json", type=Path, help="keep the rows in this file")
     parser.add_argument("--keep", type=Path, help="keep what `bench.readme` shows in this file")
+    parser.add_argument("--plot", type=Path, help="keep a picture of it in this SVG")
     parser.add_argument("--jobs", type=int, default=0, help="processes that compile")
     asked = parser.parse_args()
     lines = run(
@@ -340,6 +267,7 @@ def main() -> int:
         jobs=asked.jobs,
         json_path=asked.json,
         keep=asked.keep,
+        plot=asked.plot,
     )
     print("\n".join(lines), flush=True)
     return 0 if len(lines) > 1 else 1

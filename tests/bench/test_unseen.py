@@ -1,17 +1,24 @@
 """Sizes that a seed says, shapes that are forced, and what is said of the times."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from bench import images
+from bench import images, unseen
 from bench.batch_norm import batch_norm
 from bench.images import Images
 from bench.norm_backward import rms_norm_bwd
+from bench.problem import Problem
 from bench.row_shapes import considered, forced
-from bench.unseen import CHOSEN, COLUMNS, FAMILIES, Timed, drawn, report, run
+from bench.unseen import COLUMNS, FAMILIES, drawn, run
+from bench.unseen_report import CHOSEN, Timed, report
+from tests.schedulers.test_parts import check_right
 from warpsmith.errors import ArgumentError
+from warpsmith.tools.cli import app
 
 ROWS = tuple(suite for suite in FAMILIES if suite != images.SUITE)
 TIMED = Timed(
@@ -82,7 +89,48 @@ def test_what_is_said_of_times() -> None:
     assert len(worst) == 2
 
 
+def test_small_problems_and_short_times_are_told_apart() -> None:
+    rows = [replace(TIMED, moved=19_000_000), replace(TIMED, us={CHOSEN: 9.0}, best=CHOSEN)]
+    told = [
+        line for line in report([*rows, replace(TIMED, moved=21_000_000)]) if " sizes, " in line
+    ]
+    assert [line.split(",")[0] for line in told[1:]] == [
+        "  below 20 MB: 2 sizes",
+        "  from 20 MB on: 1 sizes",
+        "  below 10 us: 1 sizes",
+        "  from 10 us on: 2 sizes",
+    ]
+    assert "1.20 x best peer" in told[2]
+
+
+@pytest.mark.parametrize("make", FAMILIES["losses"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float"])
+def test_losses_are_right(make: Callable[..., Problem], dtype: str) -> None:
+    check_right(make(5, 70, dtype))
+
+
 def test_an_unknown_family_is_refused() -> None:
     with pytest.raises(ArgumentError, match="'norms'") as said:
         run(("norms",), 1, 0)
     assert said.value.code == "WS0344"
+
+
+def test_the_command_says_families_time_and_picture(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def noted(*given: object, **named: object) -> list[str]:
+        asked.append((*given, named["minutes"], named["plot"]))
+        return ["done"]
+
+    monkeypatch.setattr(unseen, "run", noted)
+    plot = str(tmp_path / "unseen.svg")
+    options = ["--seed", "7", "--minutes", "2", "--suite", "norm_bwd,losses", "--plot", plot]
+    result = CliRunner().invoke(app, ["bench", "unseen", "softmax", *options])
+    assert result.output == "done\n"
+    CliRunner().invoke(app, ["bench", "unseen", "--limit", "30"])
+    assert asked == [
+        (("softmax", "norm_bwd", "losses"), 7, 0, 2.0, Path(plot)),
+        ((), 1, 0, 0.5, None),
+    ]

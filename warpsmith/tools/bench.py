@@ -39,16 +39,21 @@ def run_unseen(
     *,
     seed: int,
     shapes: int,
-    limit_s: float | None,
+    minutes: float,
+    plot: Path | None,
 ) -> None:
-    """Time families of rows at sizes that a seed says, for `limit_s`, and print how they did.
+    """Time families of rows at sizes that a seed says, for so many minutes, and print how they did.
+
+    Args:
+        shapes: others than the chosen one that are timed of each problem.
+        plot: an SVG file for a picture of it.
 
     Raises ArgumentError and DeviceError for what cannot be run.
     """
     runner = bench_module("unseen")
     names = tuple(suite.replace("-", "_") for suite in suites)
-    settings = {} if limit_s is None else {"minutes": limit_s / 60}
-    print("\n".join(runner.run(names, seed, shapes, peers=peers, json_path=json_path, **settings)))
+    asked = {"minutes": minutes, "peers": peers, "json_path": json_path, "plot": plot}
+    print("\n".join(runner.run(names, seed, shapes, **asked)))
 
 
 def bench_module(name: str) -> ModuleType:

@@ -59,8 +59,8 @@ def bench(
         typer.Argument(
             help="pointwise, reduction, norm-fwd, norm-bwd, softmax, odd-rows, long-rows, "
             "short-rows, batch-norm, matmul, rings, pace, roles, strategies, compile, host, "
-            "protocol, sim; or unseen, and of norm-bwd, norm-fwd, softmax, batch-norm those "
-            "whose sizes the seed says."
+            "protocol, sim; or unseen, and of norm-bwd, norm-fwd, softmax, losses, pointwise, "
+            "batch-norm those whose sizes the seed says."
         ),
     ],
     json: Annotated[
@@ -84,12 +84,22 @@ def bench(
     shapes: Annotated[
         int, typer.Option("--all", help="Of unseen: so many shapes are timed beside the chosen.")
     ] = 0,
+    minutes: Annotated[
+        float, typer.Option(help="Of unseen: how long it compiles and times.")
+    ] = 3.0,
+    suite: Annotated[str, typer.Option(help="Of unseen: norm-bwd,softmax, or all of them.")] = "",
+    plot: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT.svg", help="Of unseen: draw shares of the ceiling here."),
+    ] = None,
 ) -> None:
     """Measure suites beside the installed peers, and print the tables."""
     from warpsmith.tools.bench import run_bench, run_unseen
 
     if suites[:1] == ["unseen"]:
-        run_unseen(suites[1:], json, peers, seed=seed, shapes=shapes, limit_s=limit)
+        families = [*suites[1:], *filter(None, suite.split(","))]
+        minutes = minutes if limit is None else limit / 60
+        run_unseen(families, json, peers, seed=seed, shapes=shapes, minutes=minutes, plot=plot)
         return
     run_bench(suites, json, peers, quick=quick, sizes=sizes, limit_s=limit)
 
