@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import warpsmith
 from tests.schedulers.test_matmul_by_threads import DOUBLE, FLOAT, MATRIX, matrices, problem
 from tests.support.contractions import contraction
+from tests.support.norms_backward import shifted
 from tests.support.program import Program
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.ir.exprs import Matmul
@@ -181,3 +183,27 @@ def test_a_product_stays_as_precise_as_it_was_asked_for(monkeypatch: pytest.Monk
     (product,) = (op for op in scheduled.operations if isinstance(op, Matmul))
     assert candidate.scheduler == "matmul_by_threads"
     assert product.precision == "fast"
+
+
+@pytest.mark.usefixtures("uncompiled")
+@pytest.mark.parametrize(
+    ("k", "offset", "advised"),
+    [
+        (4100, 0, "rows of 4100 elements, 8200 bytes, and the TMA unit, which feeds tensor cores, "
+        "takes multiples of 16: pad k to 4160, multiples of 64: tensor cores are "),
+        (4096, 4, "takes multiples of 16: copy what the TMA unit is to load to where it can: "),
+    ],
+)  # fmt: skip
+def test_what_keeps_a_product_from_tensor_cores(k: int, offset: int, advised: str) -> None:
+    x, w = (shifted(np.zeros((rows, k), ml_dtypes.bfloat16), offset) for rows in (7, 4096))
+    said = warpsmith.fuse(lambda x, w: warpsmith.ops.linear(x, w)).lower(x, w).compile().explain()
+    assert "  scheduler   matmul_by_threads\n" in said
+    (told,) = (line for line in said.splitlines() if line.startswith("  faster "))
+    assert advised in told
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_floats_have_no_tensor_cores_to_be_kept_from() -> None:
+    x, w = (np.zeros((rows, 4100), np.float32) for rows in (7, 4096))
+    said = warpsmith.fuse(lambda x, w: warpsmith.ops.linear(x, w)).lower(x, w).compile().explain()
+    assert "  faster " not in said

@@ -19,7 +19,6 @@ from warpsmith.planner.stored import Stored, stored
 from warpsmith.protocol.launched import launch_values
 from warpsmith.runtime.launch import Extent
 from warpsmith.schedulers.candidate import Refusals
-from warpsmith.schedulers.matmul.params import MatmulParams
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -182,12 +181,11 @@ def _choice(planned: PlannedSegment, launch: Launch | None, problem: Problem) ->
     if params is not None:
         chosen = tuple((f.name, str(getattr(params, f.name))) for f in fields(params))
         told = replace(told, parameters=chosen)
-    if isinstance(params, MatmulParams):
-        told = replace(told, words=tuple(str(params).splitlines()))
     if candidate is None:
         return told
     return replace(
         told,
+        words=candidate.told(params),
         compared=candidate.predicted(problem),
         advice=candidate.advice(problem),
         no_ring=candidate.no_ring(problem),

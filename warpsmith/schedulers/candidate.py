@@ -143,6 +143,10 @@ class Candidate:
         """
         return ()
 
+    def told(self, params: Any) -> tuple[str, ...]:
+        """Parameters in the lines that nvFuser has for them; none where it has none."""
+        return ()
+
     def advice(self, problem: Problem) -> tuple[str, ...]:
         """What keeps a call from a faster path, and what its user could change."""
         return ()

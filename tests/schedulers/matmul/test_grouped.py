@@ -300,6 +300,7 @@ def test_one_kernel_serves_any_ends_and_none() -> None:
         np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
         compiled.append(grouped.lower(x, w, ends).compile().explain())
     assert compiled[0] == compiled[1]
+    assert "Tile rasterization order: column-major\n" in compiled[0]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])

@@ -208,6 +208,7 @@ def test_the_words_of_nvfuser(monkeypatch: pytest.MonkeyPatch) -> None:
         "smem_circular_buffer_prefetch_gap: 1",
         "MatMulTileOptions: warp tile [128, 64, 64], CTA tile [128, 64, 64]",
         "Buffering loop level: WarpTiles (ping-pong, 2 warp groups)",
+        "Tile rasterization order: row-major\n",
         "Circular buffering strategy: WarpSpecialized",
         "__cluster_dims__(1, 1)",
         "Split-K factor: 1",
@@ -217,6 +218,13 @@ def test_the_words_of_nvfuser(monkeypatch: pytest.MonkeyPatch) -> None:
     times = [float(part.split()[-2]) for part in told.split(" µs")[:-1] for part in [part + " µs"]]
     assert len(times) == 5
     assert times == sorted(times)
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_words_of_few_rows() -> None:
+    """Tiles go down columns of the product, which are their rows."""
+    said = linear().sched.compute_matmul_heuristics(operands(8, 512, 512, 1))
+    assert "Tile rasterization order: row-major, operands swapped\n" in str(said)
 
 
 def test_what_a_user_could_change() -> None:

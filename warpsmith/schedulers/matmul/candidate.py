@@ -46,6 +46,9 @@ class Product(Candidate):
         kept = unstaged(self.fusion, product, problem)
         return tuple(words.advice(self._works(problem), problem, kept))
 
+    def told(self, params: MatmulParams) -> tuple[str, ...]:
+        return params.told(by_group=heuristic.product_of(self.fusion).ends is not None)
+
     def us(self, problem: Problem) -> float:
         return heuristic.best_way(self._works(problem), problem)[1]
 

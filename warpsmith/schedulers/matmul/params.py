@@ -162,7 +162,17 @@ class MatmulParams(Params):
         return self.outside + 2 + (self.passes > 1)
 
     def __str__(self) -> str:
-        """In the form of nvFuser's `Matmul Parameters`."""
+        return "\n".join(self.told())
+
+    def told(self, *, by_group: bool = False) -> tuple[str, ...]:
+        """Lines in the form of nvFuser's `Matmul Parameters`.
+
+        Rows and columns are those of tiles: of a product whose operands are swapped, rows are n.
+        Loads run ahead as far as there are stages, but for the one at work.
+
+        Args:
+            by_group: of a grouped product, whose tiles follow each other down columns.
+        """
         rows, columns, depth = self.tile
         each = rows if self.ping_pong else rows // self.groups
         lines = [
@@ -173,7 +183,8 @@ class MatmulParams(Params):
             "  smem_circular_buffer_prefetch_gap: 1",
             f"MatMulTileOptions: warp tile [{each}, {columns}, {depth}], "
             f"CTA tile [{rows}, {columns}, {depth}]",
-            "Tile rasterization order: row-major",
+            f"Tile rasterization order: {'column' if by_group else 'row'}-major"
+            f"{', operands swapped' if self.swapped else ''}",
             f"Grid swizzle factor: {self.group}",
             f"Tiling strategy: DistributeTilesAcrossSMs{', stream-K' if self.stream else ''}",
             f"Buffering loop level: {'WarpTiles' if self.ping_pong else 'CTATiles'} "
@@ -184,7 +195,7 @@ class MatmulParams(Params):
             f"Split-K factor: {self.splits * self.parts}",
             "================================",
         ]
-        return "\n".join(lines)
+        return tuple(lines)
 
 
 def dividing(params: MatmulParams, k: int, *, computed: bool) -> int:

@@ -57,23 +57,45 @@ def advice(works: Sequence[Work], problem: Problem, unstaged: str) -> Iterator[s
     def gain(changed: Iterable[Work]) -> float:
         return now / best_way(changed, problem)[1]
 
-    first = works[0]
-    step = max(DEPTH_BYTES * packed // size for size, packed in first.stored)
-    padded = _padded(first, step)
-    uneven = {
-        name: (had, has)
-        for name, size in zip("mnk", "nmk" if first.swapped else "mnk", strict=True)
-        if (had := getattr(first, size)) != (has := getattr(padded, size))
-    }
-    if uneven and (faster := gain(_padded(work, step) for work in works)) >= WORTH:
-        lines = " and ".join(f"{size} elements along {name}" for name, (size, _) in uneven.items())
-        remedy = " and ".join(f"{name} to {size}" for name, (_, size) in uneven.items())
+    uneven, padded, remedy = _paddings(works)
+    if uneven and (faster := gain(padded)) >= WORTH:
+        lines = " and ".join(f"{size} elements along {name}" for name, size in uneven.items())
         yield (
-            f"lines of {lines} begin at no multiples of {DEPTH_BYTES} bytes: pad {remedy}, "
-            f"multiples of {step}: {faster:.2g} x faster"
+            f"lines of {lines} begin at no multiples of {DEPTH_BYTES} bytes: {remedy}: "
+            f"{faster:.2g} x faster"
         )
     if unstaged and (faster := gain(map(_with_staged, works))) >= WORTH:
         yield f"threads store results: {unstaged}; through shared memory {faster:.2g} x faster"
+
+
+def to_tensor_cores(
+    works: Sequence[Work], problem: Problem, reason: str, now: float
+) -> Iterator[str]:
+    """What the user could change about a product that takes `now` microseconds, as the TMA unit
+    cannot load its operands, for this `reason`.
+    """
+    uneven, padded, remedy = _paddings(works)
+    faster = now / best_way(padded, problem)[1]
+    if faster >= WORTH:
+        copied = "copy what the TMA unit is to load to where it can"
+        yield f"{reason}: {remedy if uneven else copied}: tensor cores are {faster:.2g} x faster"
+
+
+def _paddings(works: Sequence[Work]) -> tuple[dict[str, int], tuple[Work, ...], str]:
+    """Sizes that leave lines of operands at no multiples of 128 bytes, by name; the works with
+    those padded; and how to.
+    """
+    first = works[0]
+    step = max(DEPTH_BYTES * packed // size for size, packed in first.stored)
+    padded = tuple(_padded(work, step) for work in works)
+    uneven = {
+        name: (had, has)
+        for name, size in zip("mnk", "nmk" if first.swapped else "mnk", strict=True)
+        if (had := getattr(first, size)) != (has := getattr(padded[0], size))
+    }
+    remedy = " and ".join(f"{name} to {has}" for name, (_, has) in uneven.items())
+    sizes = {name: had for name, (had, _) in uneven.items()}
+    return sizes, padded, f"pad {remedy}, multiples of {step}"
 
 
 def _padded(work: Work, step: int) -> Work:

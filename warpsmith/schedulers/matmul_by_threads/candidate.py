@@ -5,8 +5,11 @@ from __future__ import annotations
 from warpsmith.ir.fusion import Fusion
 from warpsmith.schedulers.caching import Cached, add_caches
 from warpsmith.schedulers.candidate import Alternatives, Candidate, Compared
-from warpsmith.schedulers.matmul.heuristic import product_of
+from warpsmith.schedulers.matmul.applicability import refusal as of_tensor_cores
+from warpsmith.schedulers.matmul.heuristic import product_of, works_of
+from warpsmith.schedulers.matmul.memory import unloadable
 from warpsmith.schedulers.matmul.model import START_US
+from warpsmith.schedulers.matmul.words import to_tensor_cores
 from warpsmith.schedulers.matmul_by_threads import applicability, apply, heuristic
 from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
 from warpsmith.schedulers.matmul_by_threads.model import product_us
@@ -36,6 +39,13 @@ class ProductByThreads(Candidate):
 
     def alternatives(self, problem: Problem) -> Alternatives:
         return tuple((params.words, params) for params, _ in self._ranked(problem))
+
+    def advice(self, problem: Problem) -> tuple[str, ...]:
+        reason = unloadable(self.fusion, problem)
+        if not reason or of_tensor_cores(self.fusion, problem.target):
+            return ()
+        works = works_of(self.fusion, problem)
+        return tuple(to_tensor_cores(works, problem, reason, self.us(problem)))
 
     def us(self, problem: Problem) -> float:
         return max(super().us(problem), self._multiplying(problem))
