@@ -44,14 +44,8 @@ class Considered:
     def words(self) -> str:
         """What differs most from shape to shape, in short."""
         p = self.params
-        return (
-            f"{'role' if p.warp_specialize else 'waves'} {p.block_y}x{p.block_x} threads, "
-            f"{p.unroll}x{p.vector} elements, {p.rows_per_thread} rows, {p.blocks_per_sm} blocks, "
-            f"cluster {p.cluster}, ring {p.ring}{' reread' if p.reread else ''}"
-            f"{' exact' if p.exact else ''}{' reload' if p.reload_weights else ''}"
-            f"{' together' if p.together else ''}"
-            f"{' across' if p.across else ''}"
-        )
+        marks = "".join(f" {mark}" for mark in ("exact", "together") if getattr(p, mark))
+        return f"{p.words}, ring {p.ring}{marks}"
 
     @property
     def shape(self) -> dict[str, Any]:
@@ -59,13 +53,10 @@ class Considered:
         return {name: getattr(self.params, name) for name in SHAPE}
 
     @property
-    def kind(self) -> tuple[Any, ...]:
+    def kind(self) -> str:
         """What tells shapes apart: not how many stages they have."""
-        p = self.params
-        return (
-            *(p.warp_specialize, p.block_x, p.block_y, p.unroll, p.rows_per_thread),
-            *(p.blocks_per_sm, p.cluster, p.reread, p.reload_weights, p.across),
-        )
+        words: str = self.params.words
+        return words
 
 
 @contextmanager
@@ -122,7 +113,7 @@ def considered(problem: Problem, most: int) -> Planned:
 
     with noted() as found, mock.patch.object(strategy, "choose", choose):
         call = plan(problem)
-    by_kind: dict[tuple[Any, ...], Considered] = {}
+    by_kind: dict[str, Considered] = {}
     for each in sorted(found, key=lambda each: each.us):
         by_kind.setdefault(each.kind, each)
     kernels = " + ".join(_words(call, launch) for launch in call.launches)

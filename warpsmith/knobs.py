@@ -138,9 +138,10 @@ class Knobs:
     autotune: bool = _knob(
         SWITCH,
         False,
-        "Time the first few candidates of products and scans on the GPU, at the first call of each "
-        "class of sizes, and keep the fastest in `cache_dir`. Of tensors on the host, and on the "
-        "simulator, nothing is timed: what was kept, or the model, decides.",
+        "Time the first few candidates of products, of scans and of kernels that keep rows or "
+        "columns, as norms, softmaxes and losses, on the GPU, at the first call of each class of "
+        "sizes, and keep the fastest in `cache_dir`. Of tensors on the host, and on the simulator, "
+        "nothing is timed: what was kept, or the model, decides.",
     )
     warp_specialize: Specialize = _knob(
         SWITCH_OR_AUTO,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 import warpsmith
 from tests.support.matmuls import check, linear, operands
+from tests.support.norms_backward import Case, rms_norm_backward
 from warpsmith import knobs, ops
 from warpsmith.engine import autotune, compiled, executable
 from warpsmith.engine.executable import Executable
@@ -120,6 +122,37 @@ def test_winners_are_kept_for_other_processes_and_like_sizes(
     assert (like.tile, like.cluster, like.splits) == (chosen.tile, chosen.cluster, chosen.splits)
     parameters(Executable(linear().fusion), 2000, 136, 200)
     assert len(clock.asked) == 1
+
+
+def norm() -> tuple[Executable, list[Any]]:
+    """RMSNorm backward, whose first kernel leaves as many sums of columns as it has blocks."""
+    inputs = Case((300, 1032), "bfloat16").inputs(rms_norm_backward)
+    lowered = warpsmith.fuse(rms_norm_backward).lower(*inputs)
+    return Executable(lowered.fusion), [*inputs, *(1 for _ in lowered.fusion.input_scalars)]
+
+
+@pytest.mark.usefixtures("uncompiled")
+def test_shapes_of_rows_are_timed_and_the_winner_is_kept(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    clock, (program, given) = wound(monkeypatch, 3), norm()
+    with knobs.scope(verify="off"):
+        program.run(given)
+    (asked,) = clock.asked
+    tried = [params for params, _ in device.runs[:MOST]]
+    assert len(set(asked)) == len(set(tried)) == MOST
+    call = program.plan_for(given)
+    assert call.launches[0].params == tried[3] == device.runs[-1][0]
+    segment = call.segments[0]
+    assert segment.candidate is not None
+    decided = segment.agreed(segment.local(call.problem))
+    assert decided
+    assert decided.items() <= call.problem.values.items(), "the sums are as many as its blocks"
+    clock, (again, given) = wound(monkeypatch, 0), norm()
+    assert again.plan_for(given).launches[0].params == tried[3], "what was kept is found"
+    problem = replace(call.problem, autotune=False)
+    held = segment.with_candidate(replace(segment.candidate, held=tried[0]))
+    assert [len(list(autotune.choices([each], problem))) for each in (segment, held)] == [1, 0]
 
 
 def test_without_the_knob_the_model_decides(

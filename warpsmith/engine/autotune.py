@@ -27,10 +27,13 @@ Timer = Callable[[Mapping[str, Call]], Mapping[str, float]]
 
 
 def recall(segments: Sequence[PlannedSegment], problem: Problem, knobs: Knobs) -> None:
-    """Let kernels take what won before, for such sizes on such a device."""
-    for planned, local, names in _choices(segments, problem):
+    """Let kernels take what won before, for such sizes on such a device.
+
+    Asked before sizes of a call are agreed on for the kernels that decide these, then for all.
+    """
+    for planned, local, names in choices(segments, problem):
         kept = _entries(knobs).load(_name(planned, local))
-        if planned.favourite(local) is None and kept is not None:
+        if kept is not None:
             name = json.loads(kept)["winner"]
             if name in names:
                 planned.favour(local, name)
@@ -45,14 +48,14 @@ def measure(
 ) -> bool:
     """Time the candidates of each kernel that has several, and keep the winners; whether any was.
 
+    Kernels behind one that decides sizes of theirs are left to the next call.
+
     Args:
         problem: of the whole call, as it was planned.
         ready: makes the call of such segments, or None where one has no kernel.
     """
     found = False
-    for planned, local, names in _choices(segments, problem):
-        if planned.favourite(local) is not None:
-            continue  # of an earlier call, or of a kernel that is alike
+    for planned, local, names in choices(segments, problem):
         place = next(n for n, each in enumerate(segments) if each is planned)
         calls: dict[str, Call] = {}
         with warnings.catch_warnings():
@@ -68,6 +71,8 @@ def measure(
         body = {"winner": winner, "times": dict(times)}
         _entries(knobs).store(_name(planned, local), json.dumps(body).encode())
         found = True
+        if planned.candidate is not None and planned.candidate.decides:
+            break
     return found
 
 
@@ -78,15 +83,17 @@ def by_events(calls: Mapping[str, Call]) -> Mapping[str, float]:
     return do_bench_interleaved(calls, WARMUP_MS, MEASURED_MS)
 
 
-def _choices(
+def choices(
     segments: Sequence[PlannedSegment], problem: Problem
 ) -> Iterator[tuple[PlannedSegment, Problem, list[str]]]:
-    """Kernels with several candidates, the call as each sees it, and the names of these."""
+    """Kernels with several candidates, of which none was chosen for an earlier call, or for a
+    kernel that is alike; the call as each sees it, and the names of these.
+    """
     for planned in segments:
-        if planned.candidate is None:
+        local, candidate = planned.local(problem), planned.candidate
+        if candidate is None or candidate.held is not None or planned.favourite(local) is not None:
             continue
-        local = planned.local(problem)
-        names = [name for name, _ in planned.candidate.alternatives(local)]
+        names = [name for name, _ in candidate.alternatives(local)]
         if len(names) > 1:
             yield planned, local, names
 
@@ -97,7 +104,9 @@ def _entries(knobs: Knobs) -> Entries:
 
 def _name(planned: PlannedSegment, local: Problem) -> str:
     """By the program, the class of its sizes, the device, and versions of all that makes it."""
-    sizes = tuple((name, *_class(value)) for name, value in sorted(local.values.items()))
+    decided = planned.candidate.decides if planned.candidate else ()
+    given = sorted((name, value) for name, value in local.values.items() if name not in decided)
+    sizes = tuple((name, *_class(value)) for name, value in given)
     lies = tuple(sorted(local.alignment.items()))
     return name_of(local.target, "autotune", cause(planned.alike or planned.segment), sizes, lies)
 

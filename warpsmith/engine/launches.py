@@ -181,6 +181,9 @@ def plan_call(
     """Choose, compile and dimension every kernel of a call."""
     values = {**pitches_of(segments, values), **values}
     problem = problem_of(values, alignment, target, knobs)
+    if knobs.autotune:
+        deciding = [each for each in segments if each.candidate and each.candidate.decides]
+        recall(deciding, problem, knobs)
     values = {**values, **agreed(segments, problem)}
     problem = problem_of(values, alignment, target, knobs)
     if knobs.autotune:

@@ -143,27 +143,25 @@ class PlannedSegment:
         """The parameters of a call, and the values of launch symbols; asked before and after the
         call has the sizes that they decide. Where they made no machine code, the next best ones.
         """
-        values = [(n, v) for n, v in problem.values.items() if n not in candidate.decides]
         asked = problem.rings, problem.warp_specialize, problem.pace
         favourite = self.favourite(problem)
-        key = ("chosen", frozenset(values), frozenset(problem.alignment.items()), asked, favourite)
+        key = ("chosen", _call_key(candidate, problem), asked, favourite)
         found = self.launches.get(key)
         if found is None and favourite is not None:
             params = dict(candidate.alternatives(problem))[favourite]
-            found = self.launches.put(key, (params, candidate.symbols(params, problem)))
+            found = self.launches.put(key, candidate.settled(params, problem))
         elif found is None:
             found = self.launches.put(key, candidate.choose(problem))
         chosen = cast("tuple[Params, dict[str, int]]", found)
         few = len(self._refused) < MOST_REFUSED and not self.tried
         if not few or self._refused.get(chosen[0]) is None:
             return chosen
-        others = (params for _, params in candidate.alternatives(problem))
-        left = next((p for p in others if self._refused.get(p) is None), None)
-        return chosen if left is None else (left, candidate.symbols(left, problem))
+        others = (candidate.settled(p, problem) for _, p in candidate.alternatives(problem))
+        return next((each for each in others if self._refused.get(each[0]) is None), chosen)
 
     def favour(self, problem: Problem, name: str) -> None:
         """Let one of the candidate's alternatives be chosen for a call that is autotuned."""
-        self._favourites.put(_call_key(problem), name)
+        self._favourites.put(_call_key(self.candidate, problem), name)
 
     def with_favourite(self, problem: Problem, name: str) -> PlannedSegment:
         """The segment with another alternative, whatever was found to be the best."""
@@ -177,7 +175,9 @@ class PlannedSegment:
 
     def favourite(self, problem: Problem) -> str | None:
         """The name of the alternative that is to be chosen; None where the model decides."""
-        return self._favourites.get(_call_key(problem)) if problem.autotune else None
+        if not problem.autotune:
+            return None
+        return self._favourites.get(_call_key(self.candidate, problem))
 
     def choose(
         self, problem: Problem, index_type: DataType, knobs: Knobs
@@ -324,8 +324,11 @@ def _warn_of_refusal(candidate: Candidate, refusal: KernelRefusal) -> None:
     )
 
 
-def _call_key(problem: Problem) -> Hashable:
-    return frozenset(problem.values.items()), frozenset(problem.alignment.items())
+def _call_key(candidate: Candidate | None, problem: Problem) -> Hashable:
+    """A call's sizes, but for those that follow from what is chosen for them."""
+    decided = candidate.decides if candidate else ()
+    values = frozenset(each for each in problem.values.items() if each[0] not in decided)
+    return values, frozenset(problem.alignment.items())
 
 
 def _launch_key(

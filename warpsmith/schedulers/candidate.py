@@ -115,7 +115,13 @@ class Candidate:
         """The schedule's parameters, and the values of its launch symbols."""
         if self.held is not None:
             return self.held, self.symbols(self.held, problem)
-        params: Any = self.parameters(problem)
+        return self.settled(self.parameters(problem), problem)
+
+    @final
+    def settled(self, params: Any, problem: Problem) -> tuple[Any, dict[str, int]]:
+        """Parameters of a call, or an alternative to them, with results that are read in vectors;
+        and the values of the launch symbols.
+        """
         symbols = self.symbols(params, problem)
         if names := self.read_in_vectors(params, problem):
             params = replace(params, vectorized=(*params.vectorized, *names))
@@ -138,8 +144,8 @@ class Candidate:
         return ()
 
     def alternatives(self, problem: Problem) -> Alternatives:
-        """The schedules that autotuning may choose from; none where others than parameters follow
-        from the choice.
+        """The schedules that autotuning may choose from, of which the first is `parameters`; none
+        where nobody looks for others.
         """
         return ()
 

@@ -12,7 +12,7 @@ from warpsmith.ir.exprs import Reduction, takes_moments
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached, add_caches
-from warpsmith.schedulers.candidate import Candidate
+from warpsmith.schedulers.candidate import Alternatives, Candidate
 from warpsmith.schedulers.counts import divides_sums
 from warpsmith.schedulers.outer_persistent.shapes import COPY_SHARE
 from warpsmith.schedulers.params import Params
@@ -51,6 +51,22 @@ class Kept(Candidate, Generic[V]):
     def rows(self) -> V:
         """What it says of them."""
         return self.view_of(self.fusion, self.domains, self.caches)  # type: ignore[return-value]
+
+    def shapes(self, problem: Problem) -> Iterable[tuple[float, Any]]:
+        """All that could be chosen, behind the microseconds that the model knows."""
+        raise NotImplementedError
+
+    def finished(self, params: Any, problem: Problem) -> Any:
+        """A shape with what else follows from the call."""
+        raise NotImplementedError
+
+    def alternatives(self, problem: Problem) -> Alternatives:
+        chosen: Any = self.parameters(problem)
+        found = {chosen.words: chosen}
+        for _, params in sorted(self.shapes(problem), key=lambda each: each[0]):
+            if params.words not in found:
+                found[params.words] = self.finished(params, problem)
+        return tuple(found.items())
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,20 @@ class TurnsParams(Params):
     kept: int
     rounds: bool = False
     vectorized: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """The schedule in a few words."""
+        rounds = ", in rounds" if self.rounds else ""
+        return (
+            f"{self.block_x} threads{self.said}, {self.unroll}x{self.vector} elements, "
+            f"{self.blocks_per_sm} blocks, {self.kept} turns kept{rounds}"
+        )
+
+    @property
+    def said(self) -> str:
+        """What else tells these apart, behind the threads."""
+        return ""
 
     @property
     def meets_in_cluster(self) -> bool:
@@ -164,9 +194,13 @@ class Met(Rows):
         """Why blocks cannot keep what a call reduces, or had better not; empty where they do."""
         raise NotImplementedError
 
+    def shapes(self, problem: Problem) -> Iterable[tuple[float, Any]]:
+        """All shapes behind their times."""
+        raise NotImplementedError
+
     def best(self, problem: Problem) -> tuple[float, Any] | None:
         """The fastest shape behind its time; None where there is none."""
-        raise NotImplementedError
+        return fastest(self.shapes(problem))
 
     def at_once(self, params: Any, problem: Problem) -> tuple[int, int]:
         """Groups of blocks of the grid that run at once, and blocks of each, which meet."""
@@ -202,7 +236,12 @@ class WithTheGrid(Kept[M]):
     def parameters(self, problem: Problem) -> TurnsParams:
         found = self.rows.best(problem)
         assert found is not None, "sizes are supported where this is asked"
-        params: TurnsParams = found[1]
+        return self.finished(found[1], problem)
+
+    def shapes(self, problem: Problem) -> Iterable[tuple[float, Any]]:
+        return self.rows.shapes(problem)
+
+    def finished(self, params: TurnsParams, problem: Problem) -> TurnsParams:
         return replace(params, vectorized=self.rows.vectorized(params, problem))
 
     def symbols(self, params: TurnsParams, problem: Problem) -> dict[str, int]:

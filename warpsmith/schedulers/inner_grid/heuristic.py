@@ -38,7 +38,7 @@ class Shared(Met):
         if self.length(problem) == 0 or self.count(problem) == 0:
             return "its rows are empty"
         work = self.shared_work(problem)
-        best = _best(self, work, problem)
+        best = self.best(problem)
         if best is None:
             return (
                 f"{work.rows} rows are more than blocks that run at once, and no cluster keeps one"
@@ -49,8 +49,8 @@ class Shared(Met):
         apart = APART_US + moved / (APART_SHARE * COPY_SHARE * problem.target.rates.memory)
         return "two kernels are faster" if best[0] > GAIN * apart else ""
 
-    def best(self, problem: Problem) -> Found | None:
-        return _best(self, self.shared_work(problem), problem)
+    def shapes(self, problem: Problem) -> Iterator[Found]:
+        return _timed(self, self.shared_work(problem), problem)
 
     def at_once(self, params: InnerGridParams, problem: Problem) -> tuple[int, int]:
         grid = grid_of(self.shared_work(problem), params, problem.target)
@@ -71,7 +71,7 @@ def predicted_us(rows: Rows, problem: Problem) -> float:
     """
     if not (rows.loads and rows.length(problem) and rows.count(problem)):
         return math.inf
-    best = _best(rows, _work(rows, problem, bytes_of_one_pass(rows)), problem)
+    best = fastest(_timed(rows, _work(rows, problem, bytes_of_one_pass(rows)), problem))
     return math.inf if best is None else best[0]
 
 
@@ -93,9 +93,10 @@ def _work(rows: Rows, problem: Problem, held: dict[str, Any]) -> Work:
     return Work(rows=rows.count(problem), pieces=pieces, piece=piece, inputs=inputs, **held)
 
 
-def _best(rows: Rows, work: Work, problem: Problem) -> Found | None:
+def _timed(rows: Rows, work: Work, problem: Problem) -> Iterator[Found]:
+    """All shapes behind their times."""
     target = problem.target
-    return fastest((time_us(work, shape, target), shape) for shape in _ways(rows, work, problem))
+    return ((time_us(work, shape, target), shape) for shape in _ways(rows, work, problem))
 
 
 def _ways(rows: Rows, work: Work, problem: Problem) -> Iterator[InnerGridParams]:

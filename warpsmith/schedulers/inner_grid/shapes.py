@@ -60,6 +60,10 @@ class InnerGridParams(TurnsParams):
     cluster: int = 1
 
     @property
+    def said(self) -> str:
+        return f", cluster {self.cluster}{', across' if self.across else ''}"
+
+    @property
     def meets_in_cluster(self) -> bool:
         return self.cluster > 1
 

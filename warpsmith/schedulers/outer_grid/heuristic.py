@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from warpsmith.schedulers.kept import Met
-from warpsmith.schedulers.outer_grid.shapes import GAIN, Found, OuterGridParams, Work, best, grid_of
+from warpsmith.schedulers.outer_grid.shapes import (
+    GAIN,
+    Found,
+    OuterGridParams,
+    Work,
+    grid_of,
+    timed,
+)
 from warpsmith.schedulers.outer_persistent.heuristic import Columns, shared_work
 from warpsmith.schedulers.outer_persistent.shapes import time_apart_us
 from warpsmith.schedulers.problem import Problem
@@ -30,8 +39,8 @@ class Shared(Met, Columns):
         slow = found[0] > GAIN * time_apart_us(self.work(problem))
         return "two kernels are faster" if slow else ""
 
-    def best(self, problem: Problem) -> Found | None:
-        return best(self.shared_work(problem), self.run.vector(problem), problem.target)
+    def shapes(self, problem: Problem) -> Iterator[Found]:
+        return timed(self.shared_work(problem), self.run.vector(problem), problem.target)
 
     def at_once(self, params: OuterGridParams, problem: Problem) -> tuple[int, int]:
         grid = grid_of(self.shared_work(problem), params, problem.target)

@@ -65,6 +65,10 @@ class OuterGridParams(TurnsParams):
     block_y: int
     even: bool
 
+    @property
+    def said(self) -> str:
+        return f" by {self.block_y}"
+
 
 Found = tuple[float, OuterGridParams]
 """A shape behind its time."""
@@ -127,7 +131,12 @@ def best(work: Work, vector: int, target: Target) -> Found | None:
     """The shape that takes the least time; None where no blocks that run at once can share the
     columns.
     """
-    return fastest((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
+    return fastest(timed(work, vector, target))
+
+
+def timed(work: Work, vector: int, target: Target) -> Iterator[Found]:
+    """All shapes behind their times."""
+    return ((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
 
 
 def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGridParams]:

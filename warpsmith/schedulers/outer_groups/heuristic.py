@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import cached_property
 
 from warpsmith.ir import integers
@@ -22,6 +23,7 @@ from warpsmith.schedulers.outer_groups.shapes import (
     Work,
     best,
     grid_of,
+    timed,
 )
 from warpsmith.schedulers.parts.heuristic import predicted_us
 from warpsmith.schedulers.parts.levels import Levels, in_memory
@@ -100,8 +102,8 @@ class Groups(Met):
             )
         return ""
 
-    def best(self, problem: Problem) -> Found | None:
-        return best(self.images(problem), self.run.vector(problem), problem.target)
+    def shapes(self, problem: Problem) -> Iterator[Found]:
+        return timed(self.images(problem), self.run.vector(problem), problem.target)
 
     def at_once(self, params: OuterGroupsParams, problem: Problem) -> tuple[int, int]:
         grid = grid_of(self.images(problem), params, problem.target)

@@ -59,6 +59,11 @@ class OuterGroupsParams(TurnsParams):
     joining: int
 
     @property
+    def said(self) -> str:
+        blocks = f"cluster {self.cluster}" if self.cluster else "the grid"
+        return f" by {self.block_y}, {blocks}"
+
+    @property
     def meets_in_cluster(self) -> bool:
         return self.cluster > 0
 
@@ -171,7 +176,12 @@ def shapes(work: Work, vector: int, target: Target) -> Iterator[OuterGroupsParam
 
 def best(work: Work, vector: int, target: Target) -> Found | None:
     """The shape that takes the least time; None where there is none."""
-    return fastest((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
+    return fastest(timed(work, vector, target))
+
+
+def timed(work: Work, vector: int, target: Target) -> Iterator[Found]:
+    """All shapes behind their times."""
+    return ((time_us(work, shape, target), shape) for shape in shapes(work, vector, target))
 
 
 def _scratch(work: Work, block_x: int, block_y: int, cluster: int) -> int:

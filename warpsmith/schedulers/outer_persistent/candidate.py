@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from warpsmith.schedulers.counts import divides_sums
 from warpsmith.schedulers.kept import InRegisters
 from warpsmith.schedulers.outer_persistent import apply, heuristic
@@ -24,6 +26,13 @@ class OuterPersistent(InRegisters[Columns]):
 
     def parameters(self, problem: Problem) -> OuterPersistentParams:
         return heuristic.choose(self.rows, problem)
+
+    def shapes(self, problem: Problem) -> Iterator[tuple[float, OuterPersistentParams]]:
+        found = heuristic.considered(self.rows, problem)
+        return ((merit[0], params) for merit, params in found)
+
+    def finished(self, params: OuterPersistentParams, problem: Problem) -> OuterPersistentParams:
+        return heuristic.finished(self.rows, params, problem)
 
     def no_ring(self, problem: Problem) -> str:
         return "a block has its columns once, and its threads load them at once"

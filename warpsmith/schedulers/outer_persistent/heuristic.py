@@ -8,6 +8,7 @@ rows are that a block reads. `shapes.time_us` puts these together; the fastest s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -126,7 +127,13 @@ def choose(columns: Columns, problem: Problem) -> OuterPersistentParams:
     """The shape that takes the least time, as `time_us` sees it."""
     best = _best(columns, problem)
     assert best is not None, "sizes are supported where this is asked"
-    _, params = best
+    return finished(columns, best[1], problem)
+
+
+def finished(
+    columns: Columns, params: OuterPersistentParams, problem: Problem
+) -> OuterPersistentParams:
+    """A shape, with names of what is accessed in vectors, and how its last accesses are guarded."""
     names, inputs = columns.run.vectorized(problem, params.vector), len(columns.loads)
     many = inputs > 1 or params.unroll > MOST_GUARDED
     return replace(params, vectorized=names, masked=many)
@@ -146,9 +153,18 @@ def _best(columns: Columns, problem: Problem) -> Found | None:
     return best
 
 
+def considered(columns: Columns, problem: Problem) -> Iterator[Found]:
+    """All shapes, of one block and of more."""
+    for cluster in problem.target.runs(CLUSTERS):
+        yield from _of_cluster(columns, problem, cluster)
+
+
 def _fastest(columns: Columns, problem: Problem, cluster: int) -> Found | None:
+    return min(_of_cluster(columns, problem, cluster), key=lambda way: way[0], default=None)
+
+
+def _of_cluster(columns: Columns, problem: Problem, cluster: int) -> Iterator[Found]:
     work = columns.work(problem, cluster)
-    best: Found | None = None
     vector = widest = columns.run.vector(problem)
     while vector:
         ways = [
@@ -168,8 +184,6 @@ def _fastest(columns: Columns, problem: Problem, cluster: int) -> Found | None:
                 halved = math.log2(widest / shape.vector)
                 time = time_us(work, shape, blocks) * (1 + NARROW_LOSS * halved)
                 merit = (time, rank, -vector, covered, shape.threads)
-                if best is None or merit < best[0]:
-                    kept = replace(shape, blocks_per_sm=blocks, reload_weights=late, again=again)
-                    best = merit, kept
+                kept = replace(shape, blocks_per_sm=blocks, reload_weights=late, again=again)
+                yield merit, kept
         vector //= 2
-    return best

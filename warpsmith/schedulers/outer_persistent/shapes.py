@@ -137,6 +137,15 @@ class OuterPersistentParams(Params):
         return self.block_x * self.block_y
 
     @property
+    def words(self) -> str:
+        """The schedule in a few words."""
+        marks = (" late" if self.reload_weights else "") + (" again" if self.again else "")
+        return (
+            f"{self.block_y}x{self.block_x} threads, {self.unroll}x{self.vector} elements, "
+            f"{self.blocks_per_sm} blocks, cluster {self.cluster}{marks}"
+        )
+
+    @property
     def wide(self) -> int:
         """Columns of a block."""
         return self.block_x * self.vector

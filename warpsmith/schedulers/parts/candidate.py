@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from warpsmith.ir.domains import IterDomain
 from warpsmith.schedulers.kept import InRegisters
@@ -32,6 +32,13 @@ class OfParts(InRegisters[Parts]):
 
     def parameters(self, problem: Problem) -> PartsParams:
         return heuristic.choose(self.rows, problem)
+
+    def shapes(self, problem: Problem) -> Iterator[tuple[float, PartsParams]]:
+        found = heuristic.considered(self.rows, problem)
+        return ((merit[0], params) for merit, params in found)
+
+    def finished(self, params: PartsParams, problem: Problem) -> PartsParams:
+        return heuristic.finished(self.rows, params, problem)
 
     def no_ring(self, problem: Problem) -> str:
         return "a block has its rows once, and its threads load them at once"

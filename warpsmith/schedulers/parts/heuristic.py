@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
 
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.inner_grid import heuristic as inner_grid
@@ -115,7 +116,11 @@ def choose(parts: Parts, problem: Problem) -> PartsParams:
     """The shape that takes the least time, as `time_us` sees it."""
     best = _best(parts, problem)
     assert best is not None, "sizes are supported where this is asked"
-    _, params = best
+    return finished(parts, best[1], problem)
+
+
+def finished(parts: Parts, params: PartsParams, problem: Problem) -> PartsParams:
+    """A shape, with names of what is accessed in vectors, and how its last accesses are guarded."""
     names, inputs = parts.run.vectorized(problem, params.vector), len(parts.loads)
     many = inputs > 1 or params.passes * params.unroll > MOST_GUARDED
     if params.across:
@@ -140,7 +145,17 @@ def _best(parts: Parts, problem: Problem) -> Found | None:
     return best
 
 
+def considered(parts: Parts, problem: Problem) -> Iterator[Found]:
+    """All shapes, of one block and of more."""
+    for cluster in problem.target.runs(CLUSTERS):
+        yield from _of_cluster(parts, problem, cluster)
+
+
 def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:
+    return min(_of_cluster(parts, problem, cluster), key=lambda way: way[0], default=None)
+
+
+def _of_cluster(parts: Parts, problem: Problem, cluster: int) -> list[Found]:
     """By vectors that go across the ends of parts, where these can, or by others; blocks have parts
     of their own, where those fit.
     """
@@ -153,10 +168,9 @@ def _fastest(parts: Parts, problem: Problem, cluster: int) -> Found | None:
             _of_width(parts, problem, cluster, width, across=widths is across, shares_parts=shares)
             for width in widths
         )
-        found = [way for way in ways if way is not None]
-        if found:
-            return min(found, key=lambda way: way[0])
-    return None
+        if found := list(chain.from_iterable(ways)):
+            return found
+    return []
 
 
 def _unfit_across(parts: Parts, problem: Problem) -> str:
@@ -191,10 +205,9 @@ def _of_width(
     *,
     across: bool,
     shares_parts: bool,
-) -> Found | None:
+) -> Iterator[Found]:
     work, limits = parts.work(problem, cluster), problem.target.family.limits
     narrow = 1 + NARROW_LOSS * math.log2(max(1, parts.run.vector(problem) / vector))
-    best: Found | None = None
     ways = [
         (choice.again, late, choice.bytes_per_element(vector), parts.aside / (2 if late else 1))
         for choice in parts.ways
@@ -218,9 +231,4 @@ def _of_width(
             time = time_us(work, shape, blocks) * narrow * ragged * slow
             covered = shape.cluster * shape.block_z * shape.passes * shape.block_x * shape.unroll
             merit = (time, rank, -vector, covered * vector, -shape.block_x, shape.threads)
-            if best is None or merit < best[0]:
-                best = (
-                    merit,
-                    replace(shape, blocks_per_sm=blocks, reload_weights=late, again=again),
-                )
-    return best
+            yield merit, replace(shape, blocks_per_sm=blocks, reload_weights=late, again=again)

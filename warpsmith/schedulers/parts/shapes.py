@@ -172,6 +172,17 @@ class PartsParams(Params):
         return self.block_x * self.block_y * self.block_z
 
     @property
+    def words(self) -> str:
+        """The schedule in a few words."""
+        said = ("late", self.reload_weights), ("again", self.again), ("across", self.across)
+        marks = "".join(f" {mark}" for mark, has in said if has)
+        return (
+            f"{self.block_z}x{self.block_y}x{self.block_x} threads, "
+            f"{self.passes}x{self.unroll}x{self.vector} elements, {self.blocks_per_sm} blocks, "
+            f"cluster {self.cluster}{' of parts' if self.shares_parts else ''}{marks}"
+        )
+
+    @property
     def elements(self) -> int:
         """Of a thread."""
         return self.passes * self.unroll * self.vector

@@ -41,6 +41,12 @@ class _OfRows(InRegisters[Rows]):
             if params.ring or not self.rows.columns
         )
 
+    def shapes(self, problem: Problem) -> list[tuple[float, RowParams]]:
+        return strategy.considered(self.rows, problem)
+
+    def finished(self, params: RowParams, problem: Problem) -> RowParams:
+        return strategy.finished(self.rows, params, problem)
+
     def no_ring(self, problem: Problem) -> str:
         return strategy.no_ring(self.rows, problem)
 

@@ -86,6 +86,25 @@ class RowParams(Params):
     evict_last: bool = False
 
     @property
+    def words(self) -> str:
+        """Who computes rows, and in which shape, in a few words; how many stages it has is not of
+        them.
+        """
+        marks = "again", "across", "reread", "reload_weights", "weights_in_shared"
+        waves = "waves loaded ahead" if self.ring else "waves"
+        return ", ".join(
+            (
+                "a role" if self.warp_specialize else waves,
+                f"{self.block_y}x{self.block_x} threads",
+                f"{self.unroll}x{self.vector} elements",
+                f"{self.rows_per_thread} rows",
+                f"{self.blocks_per_sm} blocks",
+                f"cluster {self.cluster}",
+                *(mark.replace("_", " ") for mark in marks if getattr(self, mark)),
+            )
+        )
+
+    @property
     def apart(self) -> bool:
         """Whether each group of a block leaves sums of columns of its own."""
         return self.warp_specialize and not self.joined

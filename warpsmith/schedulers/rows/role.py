@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from warpsmith.schedulers.layout import stage_bytes, unfit_for_bulk, unfit_for_copies
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows import specialized
@@ -51,11 +53,21 @@ def choose(rows: Rows, problem: Problem, predictor: Predictor, least: int = 16) 
     """
     if unfit(rows, problem, least) or rows.length(problem) == 0:
         return None
-    streamed = _streamed(rows, problem)
+    return specialized.fastest(_streamed(rows, problem), predictor, **_tried(rows))
+
+
+def shapes(rows: Rows, problem: Problem, least: int) -> list[RowParams]:
+    """All those whose registers are not scarce, of rows of so many bytes or more."""
+    if unfit(rows, problem, least):
+        return []
+    return list(specialized.unhurried(_streamed(rows, problem), **_tried(rows)))
+
+
+def _tried(rows: Rows) -> dict[str, Any]:
+    """Of shapes, which rows of a thread and which rings are tried."""
     if rows.columns:
-        return specialized.fastest(streamed, predictor, rings_bytes=RINGS_BYTES)
-    two = RINGS_BYTES[0], RINGS_BYTES[-1]
-    return specialized.fastest(streamed, predictor, most_kept=1, rings_bytes=two)
+        return {"rings_bytes": RINGS_BYTES}
+    return {"most_kept": 1, "rings_bytes": (RINGS_BYTES[0], RINGS_BYTES[-1])}
 
 
 def _streamed(rows: Rows, problem: Problem) -> Streamed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
 from warpsmith.schedulers.multiprocessor import ENOUGH_WARPS, SHARED_FIXED
@@ -123,15 +123,15 @@ def fastest(
 
     `rings_bytes` are what a multiprocessor's stages may hold.
     """
-    most_kept = 1 if rows.chunks else most_kept
-    found = list(_unhurried(rows, range(1, most_kept + 1), rings_bytes))
+    found = list(unhurried(rows, most_kept=most_kept, rings_bytes=rings_bytes))
     return min(found, key=time) if found else widest(rows)
 
 
-def _unhurried(
-    rows: Streamed, kept: Iterable[int], rings_bytes: Sequence[int]
+def unhurried(
+    rows: Streamed, *, most_kept: int = MOST_KEPT, rings_bytes: Sequence[int] = (RING_BYTES,)
 ) -> Iterator[RowParams]:
     """Shapes whose registers are not scarce."""
+    kept = range(1, (1 if rows.chunks else most_kept) + 1)
     for (block_x, unroll), each in product(_threads(rows), kept):
         exact = block_x * unroll * rows.vector == rows.length
         forms = tuple(_forms(rows, block_x, unroll, each))

@@ -51,12 +51,35 @@ def unsupported_sizes(rows: Rows, problem: Problem) -> str:
 def choose(rows: Rows, problem: Problem) -> RowParams:
     """The parameters of a call whose sizes are supported."""
     fastest, _ = min(candidates(rows, problem, hopeless=False), key=lambda each: each[1])
+    return finished(rows, fastest, problem)
+
+
+def finished(rows: Rows, params: RowParams, problem: Problem) -> RowParams:
+    """A shape, with what else follows from the call."""
     return replace(
-        fastest,
-        streaming=rows.streams(problem) and not fastest.warp_specialize,
+        params,
+        streaming=rows.streams(problem) and not params.warp_specialize,
         evict_last=not rows.past_l1(problem),
-        interval=interval_of(rows, fastest, problem),
+        interval=interval_of(rows, params, problem),
     )
+
+
+def considered(rows: Rows, problem: Problem) -> list[tuple[float, RowParams]]:
+    """All shapes that the caller allows and the call permits, behind the microseconds that they are
+    predicted to take.
+    """
+    predictor, found = Predictor(rows, problem), list[RowParams]()
+    asked = problem.warp_specialize is True and not role.refusal(rows, problem)
+    if asked or _free(problem):
+        found += role.shapes(rows, problem, 16 if asked else role.LEAST_BYTES)
+    if not asked:
+        found += _in_waves(rows, problem)
+    return [(predictor(params), params) for params in found]
+
+
+def _free(problem: Problem) -> bool:
+    """Whether a role may load rows that waves could, nobody having said who is to."""
+    return problem.warp_specialize == "auto" and problem.rings != "never"
 
 
 def candidates(
@@ -76,7 +99,7 @@ def candidates(
             return ((by_role, predictor(by_role)),)
     waves = min(_in_waves(rows, problem), key=predictor, default=None)
     found = () if waves is None else ((waves, predictor(waves)),)
-    if waves is not None and (asked != "auto" or problem.rings == "never"):
+    if waves is not None and not _free(problem):
         return found
     if waves is not None and not (hopeless or rows.columns):
         narrow = waves.across or once.is_narrow(waves.vector, rows.sizes)
