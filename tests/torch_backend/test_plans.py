@@ -140,3 +140,14 @@ def test_a_sum_of_few_elements_of_windows_reads_what_is_padded() -> None:
     wanted = summed(x.double())
     found = torch.compile(summed, backend=backend)(x)
     torch.testing.assert_close(found.double(), wanted, rtol=1e-2, atol=1e-2)
+
+
+def test_a_product_of_a_vector_is_computed_once() -> None:
+    """Its length divides it."""
+
+    def unit(a: Tensor, v: Tensor) -> list[Tensor]:
+        u = a @ v
+        return [u / u.norm()]
+
+    segments = planned(unit, torch.empty(2480, 2480), torch.empty(2480)).segments
+    assert [len(each.segment.inputs) for each in segments] == [2, 1]

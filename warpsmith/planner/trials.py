@@ -135,7 +135,8 @@ class _Stores:
                 continue
             if self.written((number,)) and len(users) < 2:
                 continue
-            if not isinstance(graph.operations[position], Pointwise):
+            again = isinstance(graph.operations[position], Reduction) and len(users) > 1
+            if not (again or isinstance(graph.operations[position], Pointwise)):
                 continue
             if number in widened or (len(users) > 1 and self._is_last(number, users)):
                 found.append(number)
