@@ -31,6 +31,7 @@ from warpsmith.schedulers.reshapes import cancel_reshapes, transpose_behind_resh
 from warpsmith.schedulers.rewrite import rewrite
 from warpsmith.schedulers.select import select
 from warpsmith.schedulers.table import ROW_SCHEDULERS
+from warpsmith.schedulers.turned import compute_turned
 from warpsmith.targets.target import Target
 
 INDEX_LIMIT = 2**31 - 2**25
@@ -49,6 +50,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     reduce_before_merging(better)
     rewrite(better)
     read_through(better)
+    better = compute_turned(better)
     share_equal(better)
     reduce_rows_first(better)
     in_one_pass(better, alone=True)
