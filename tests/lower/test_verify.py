@@ -14,10 +14,10 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.integers import ZERO
 from warpsmith.ir.scalar import Apply, Symbol
 from warpsmith.kernel.clusters import SynchronizeCluster, rank_among
-from warpsmith.kernel.draws import DrawByQuads
 from warpsmith.kernel.elected import Converge
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Comment, Declare, If, Let, Statement, Synchronize
+from warpsmith.kernel.random_words import DrawByQuads
 from warpsmith.kernel.rings import Await, Begin, CommitCopies, InitBarriers
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
 from warpsmith.kernel.traversal import rewritten, walk
@@ -163,7 +163,7 @@ FAULTS: dict[str, tuple[str, Change, Rule, str]] = {
         "at `if lt(block_x, 3)`",
     ),
     "lanes that draw for others": (
-        "share_draws",
+        "share_random",
         first(If(integers.less(X, 3), DRAWN)),
         Rule.COLLECTIVE,
         "at `if lt(block_x, 3)`",
@@ -228,7 +228,7 @@ def test_a_careless_pass_is_named_with_the_rule(fault: str, thorough: bool) -> N
 
 
 def test_whole_warps_may_draw_where_others_do_not() -> None:
-    verified(broken("share_draws", first(If(SAME, DRAWN))), thorough=True)
+    verified(broken("share_random", first(If(SAME, DRAWN))), thorough=True)
 
 
 def test_a_pass_that_ends_nothing_is_named() -> None:

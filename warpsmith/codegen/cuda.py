@@ -33,7 +33,6 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Symbol
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.clusters import RANK
-from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.elected import ELECTED_LANE, ELECTED_WARP, ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel, layout_of
 from warpsmith.kernel.nodes import (
@@ -49,6 +48,7 @@ from warpsmith.kernel.nodes import (
     Synchronize,
 )
 from warpsmith.kernel.products import BY_WARPS
+from warpsmith.kernel.random_words import DrawByQuads, KeepBits
 from warpsmith.kernel.reductions import Accumulate, Reduce, ScanElements, WelfordStep
 from warpsmith.kernel.rings import ELECTED, InitBarriers, TileCopy
 from warpsmith.kernel.shuffles import Shuffle, TakeOwn

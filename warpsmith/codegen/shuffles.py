@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from warpsmith.codegen.lines import block
 from warpsmith.codegen.teams import Team, together
 from warpsmith.codegen.values import ValueText, is_scalar
-from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.nodes import Buffer
+from warpsmith.kernel.random_words import DrawByQuads, KeepBits
 from warpsmith.kernel.shuffles import Shuffle, TakeOwn
 from warpsmith.layouts.changes import Round
 

@@ -104,8 +104,8 @@ class Kernel:
         budgets: what `engine/budgets.py` is to make the roles' registers of; None leaves them.
         kept_turns: turns of which blocks keep what they load in shared memory, until `keep_turns`;
             None where they keep none.
-        at_once: blocks along x, which go round what the grid has there, until `go_round`; None
-            where these are all.
+        at_once: blocks along x, which loop over what the grid has there, until `loop_over_groups`;
+            None where these are all.
         behind: nanoseconds by which every other one of them begins later.
         early: it may be launched before the kernel before it has ended (`kernel/succession.py`).
         settled: parameters that no kernel of the call writes, which it reads before that.

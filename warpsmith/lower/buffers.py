@@ -25,9 +25,9 @@ from warpsmith.layouts.swizzle import HARDWARE
 from warpsmith.lower.access import Access
 from warpsmith.lower.branches import branched_by
 from warpsmith.lower.fills import brought_beside, ends_of_operands, zero_past_ends
+from warpsmith.lower.grid_barriers import needed_by_all
 from warpsmith.lower.independence import independent_axes
 from warpsmith.lower.layouts import layout_of, size_of
-from warpsmith.lower.meetings import needed_by_all
 from warpsmith.lower.rings import Rings
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.threads import Threads

@@ -19,8 +19,8 @@ from warpsmith.lower.agents import block_of, budgets_of
 from warpsmith.lower.block_order import block_order, numbered
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.emit import Emitter
+from warpsmith.lower.grid_barriers import check_no_grid_barrier
 from warpsmith.lower.grouping import readers_together
-from warpsmith.lower.meetings import check_no_meeting
 from warpsmith.lower.nests import Nests
 from warpsmith.lower.roles import Roles
 from warpsmith.lower.side_by_side import side_by_side
@@ -51,7 +51,7 @@ def build(
     body: tuple[Statement, ...]
     if roles.names:
         body = branches(fusion, buffers, roles, vectors, target.family.limits)
-        check_no_meeting(body)
+        check_no_grid_barrier(body)
         block = block_of([s.agent for s in body if isinstance(s, Branch)])
         launch = replace(threads.launch(), block=block)
     elif fusion.side_by_side:

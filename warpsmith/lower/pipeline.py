@@ -10,7 +10,6 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.clusters import AnnounceStart, AwaitStart, StoreAsync
-from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.elected import ByLane, Converge, CopyIf
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Statement
@@ -26,6 +25,7 @@ from warpsmith.kernel.pipelines import (
     Wait,
 )
 from warpsmith.kernel.products import AwaitProducts, CommitProducts, FenceProducts, PackRegisters
+from warpsmith.kernel.random_words import DrawByQuads, KeepBits
 from warpsmith.kernel.rings import AwaitCopies, CommitCopies
 from warpsmith.kernel.shuffles import TakeOwn
 from warpsmith.kernel.succession import AdmitNext, AwaitPrevious
@@ -43,11 +43,9 @@ from warpsmith.lower.passes.compare_lanes import compare_lanes
 from warpsmith.lower.passes.count_once import count_once
 from warpsmith.lower.passes.derive_scalars import derive_scalars
 from warpsmith.lower.passes.double_buffer_reduction_scratch import double_buffer_reduction_scratch
-from warpsmith.lower.passes.draw_ahead import draw_ahead
 from warpsmith.lower.passes.elect_by_warp import elect_by_warp
 from warpsmith.lower.passes.end_loops import end_loops
 from warpsmith.lower.passes.exchange_parts import exchange_parts
-from warpsmith.lower.passes.go_round import go_round
 from warpsmith.lower.passes.hoist import hoist_indices
 from warpsmith.lower.passes.join_reductions import join_reductions
 from warpsmith.lower.passes.keep_lanes_apart import keep_lanes_apart
@@ -57,6 +55,7 @@ from warpsmith.lower.passes.list_scalars import list_scalars
 from warpsmith.lower.passes.load_ahead import load_ahead
 from warpsmith.lower.passes.load_anyway import load_anyway
 from warpsmith.lower.passes.load_beside import load_beside
+from warpsmith.lower.passes.loop_over_groups import loop_over_groups
 from warpsmith.lower.passes.lower_pipelines import lower_pipelines
 from warpsmith.lower.passes.mask_last_pass import mask_last_pass
 from warpsmith.lower.passes.multiply_divisions import multiply_divisions
@@ -68,12 +67,13 @@ from warpsmith.lower.passes.pack_operands import pack_operands
 from warpsmith.lower.passes.peel_ends import peel_ends
 from warpsmith.lower.passes.prefetch_maps import prefetch_maps
 from warpsmith.lower.passes.prefetch_tiles import prefetch_tiles
+from warpsmith.lower.passes.random_ahead import random_ahead
 from warpsmith.lower.passes.read_ahead import read_ahead
 from warpsmith.lower.passes.read_before import read_before
 from warpsmith.lower.passes.read_two_rows import read_two_rows
 from warpsmith.lower.passes.reduce_in_place import reduce_in_place
 from warpsmith.lower.passes.reduce_to_first import reduce_to_first
-from warpsmith.lower.passes.share_draws import share_draws
+from warpsmith.lower.passes.share_random import share_random
 from warpsmith.lower.passes.share_stages import share_stages
 from warpsmith.lower.passes.split_full_passes import split_full_passes
 from warpsmith.lower.passes.watch_waits import watch_waits
@@ -155,7 +155,7 @@ PASSES = (
         keep_turns, "once blocks meet as often as they have to, and before shared memory is ordered"
     ),
     _always(
-        go_round,
+        loop_over_groups,
         "once turns are kept, which it puts into a loop, for the same reason",
         makes=(StartClock, AwaitClock),
     ),
@@ -222,11 +222,11 @@ PASSES = (
     ),
     Pass("read_ahead", _read_ahead, "before indices are named, too"),
     _always(
-        share_draws,
+        share_random,
         "before hoisting, which names parts of what says who draws what",
         makes=(DrawByQuads,),
     ),
-    _always(draw_ahead, "once lanes draw for each other", makes=(KeepBits,)),
+    _always(random_ahead, "once lanes draw for each other", makes=(KeepBits,)),
     _always(read_before, "before hoisting names the indices of what it moves"),
     _always(multiply_divisions, "before hoisting, which names the quotients"),
     _always(hoist_indices, "every index is known, and barriers use none"),

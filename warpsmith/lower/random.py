@@ -10,11 +10,11 @@ import math
 
 from warpsmith.ir import integers
 from warpsmith.ir.bounds import lower_bound
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Iota, Move, Pointwise
 from warpsmith.ir.integers import Facts
 from warpsmith.ir.polynomials import polynomial
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.lower.access import Access

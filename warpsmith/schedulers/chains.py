@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import TypeGuard
 
 from warpsmith.ir import integers
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Matmul, Move, Pointwise, Reduction, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.reads import Part, Read, chosen, is_window
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.reach import reached

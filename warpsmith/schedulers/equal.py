@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Move, Pointwise, tensor_inputs, with_values
 from warpsmith.ir.fusion import Fusion
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.reads import Read, is_window
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.liveness import remove_dead

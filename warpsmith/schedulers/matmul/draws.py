@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS
 from warpsmith.schedulers.matmul.ways import Times, Ways
@@ -26,7 +26,7 @@ def drawn_beside(operations: Iterable[Operation]) -> int:
 
 
 def share_behind(ways: Ways, k: int) -> Times:
-    """Of these the share that stands behind the products all the same: what the pass `draw_ahead`
+    """Of these the share that stands behind the products all the same: what the pass `random_ahead`
     leaves there, one draw of a group for each step that a tile lacks, and all where groups take
     turns, blocks have parts of k, or operands are swapped.
     """

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from warpsmith.ir.atoms import atom_for
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Matmul, Pointwise
 from warpsmith.ir.program import Program
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import Spread, at_once, carried, read_each_step
 from warpsmith.schedulers.matmul.candidates import (

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Pointwise, Reduction, replace_tensor, tensor_inputs
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.program import Program
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.scalar import Const
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.table.transcendental import TRANSCENDENTAL

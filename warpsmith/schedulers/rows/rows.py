@@ -6,10 +6,10 @@ import math
 from functools import cached_property
 
 from warpsmith.ir.domains import IterDomain
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Pointwise, Reduction
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.program import Program, View
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.tensor import TensorView
 from warpsmith.schedulers.caching import Cached, moved, past_l1
 from warpsmith.schedulers.layout import InnerRun, find_inner_run

@@ -13,10 +13,10 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.agents import Branch, Kind
-from warpsmith.kernel.draws import DrawByQuads, KeepBits
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Statement
 from warpsmith.kernel.products import CommitProducts
+from warpsmith.kernel.random_words import DrawByQuads, KeepBits
 from warpsmith.kernel.traversal import (
     expressions,
     map_bodies,
@@ -41,7 +41,7 @@ with 320 2048 x 2496 x 3520 58.5 and 58.9 (an H200, 2026-11-27)."""
 Statements = tuple[Statement, ...]
 
 
-def draw_ahead(kernel: Kernel) -> Kernel:
+def random_ahead(kernel: Kernel) -> Kernel:
     """Where all groups of a block share a tile, they draw in the first steps over k, each while
     others multiply.
 

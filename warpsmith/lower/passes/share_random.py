@@ -13,9 +13,9 @@ from warpsmith.ir.polynomials import polynomial
 from warpsmith.ir.scalar import Apply, Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.agents import Branch, Kind, is_of_warps
-from warpsmith.kernel.draws import DrawByQuads
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, Declare, Element, For, If, Statement, Store
+from warpsmith.kernel.random_words import DrawByQuads
 from warpsmith.kernel.traversal import expressions, map_bodies, map_expressions, walk
 from warpsmith.targets.family import WARP
 from warpsmith.values import dataclass
@@ -30,7 +30,7 @@ QUAD = 4
 """Lanes that draw for each other; words of a block."""
 
 
-def share_draws(kernel: Kernel) -> Kernel:
+def share_random(kernel: Kernel) -> Kernel:
     """Have each of four lanes draw one of four blocks, of which each needs a word.
 
     A thread has two neighbouring columns of a product, of each eight, in rows that are 8 apart: a

@@ -43,7 +43,7 @@ def needed_by_all(
     return frozenset(found)
 
 
-def check_no_meeting(branches: tuple[Statement, ...]) -> None:
+def check_no_grid_barrier(branches: tuple[Statement, ...]) -> None:
     """Refuse meetings of blocks in roles: all threads of a block take part in one."""
     if blocks_meet(branches):
         raise ScheduleError(

@@ -1,4 +1,4 @@
-"""Blocks that meet go round more groups than run at once."""
+"""Blocks that wait for each other loop over more groups than run at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from warpsmith.kernel.reductions import Reduce, Sharing
 from warpsmith.kernel.traversal import replace_symbols, walk
 
 
-def go_round(kernel: Kernel) -> Kernel:
+def loop_over_groups(kernel: Kernel) -> Kernel:
     """Blocks along y of the grid meet, and have what their place along x says. All blocks must run
     at once, so where there is more along x than that, they take one after the other
     (`Kernel.at_once`). Each group has words of its own to meet at, whichever blocks have it.
