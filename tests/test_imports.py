@@ -6,7 +6,9 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -56,16 +58,31 @@ def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Names of imported modules with their lines, wherever in a file they are imported."""
+class Import(NamedTuple):
+    module: str
+    line: int
+    early: bool
+    """Whether it is imported with the module that has the line."""
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """What a file imports, wherever in it."""
+    return tuple(_imports(ast.parse(path.read_text())))
+
+
+def _imports(tree: ast.Module) -> Iterator[Import]:
+    early = set(map(id, module_level(tree)))
     for node in ast.walk(tree):
+        names: list[str] = []
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node.lineno) for alias in node.names)
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             assert node.module is not None
-            yield node.module, node.lineno
-            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            yield Import(name, node.lineno, id(node) in early)
 
 
 def wrong_imports(path: Path) -> list[str]:
@@ -75,7 +92,7 @@ def wrong_imports(path: Path) -> list[str]:
         return []
     allowed = ALLOWED[part] | SEEN_BY_ALL | {part}
     found = []
-    for module, line in imported(ast.parse(path.read_text())):
+    for module, line, _ in imports_of(path):
         names = module.split(".")
         known = (len(names) > 1 and (PACKAGE / names[1]).exists()) or (
             len(names) > 1 and (PACKAGE / f"{names[1]}.py").exists()
@@ -123,7 +140,7 @@ def test_a_wrong_direction_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
 def needs_of(modules: Mapping[str, Path]) -> dict[str, set[str]]:
     """What each module imports of the others, also for types, and inside functions."""
     return {
-        name: {m for m, _ in imported(ast.parse(path.read_text())) if m in modules} - {name}
+        name: {m for m, *_ in imports_of(path) if m in modules} - {name}
         for name, path in modules.items()
     }
 
@@ -175,10 +192,8 @@ def test_torch_is_never_imported_with_a_module() -> None:
         str(path.relative_to(ROOT))
         for path in PACKAGE.rglob("*.py")
         if "torch" not in path.name and part_of(path) not in ("nn", "torch_backend")
-        for statement in module_level(ast.parse(path.read_text()))
-        if isinstance(statement, ast.Import | ast.ImportFrom)
-        for module, _ in imported(ast.Module([statement], []))
-        if module.split(".")[0] in ("torch", "triton", "cupy")
+        for module, _, early in imports_of(path)
+        if early and module.split(".")[0] in ("torch", "triton", "cupy")
     ]
     assert not guilty
 

@@ -44,7 +44,7 @@ def run(
     return seen, lines
 
 
-@pytest.mark.parametrize("device", ["reference", "sim"])
+@pytest.mark.parametrize("device", ["reference", pytest.param("sim", marks=pytest.mark.slow)])
 def test_counts_stay_within_limits(device: Device) -> None:
     seen, _ = run(device, 5.0, 4, calls=12 if device == "sim" else 60)
     assert sum(seen.calls) >= 12

@@ -48,6 +48,7 @@ def work(item: str) -> str:
     return item.upper()
 
 
+@pytest.mark.slow
 def test_the_pool_replaces_processes(capfd: pytest.CaptureFixture[str]) -> None:
     items = ["a", "hang", "b", "die", "c"]
     found = dict(pool.each(work, items, jobs=2, seconds=2))
@@ -57,12 +58,14 @@ def test_the_pool_replaces_processes(capfd: pytest.CaptureFixture[str]) -> None:
     assert found["die"] == pool.Lost("the process died (3)", False)
 
 
+@pytest.mark.slow
 def test_no_item_is_charged_for_a_slow_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process imports what it needs before its first item's time begins."""
     monkeypatch.setenv("SLOW_IMPORT", "1")
     assert list(pool.each(work, ["a"], jobs=1, seconds=0.5)) == [("a", "A")]
 
 
+@pytest.mark.slow
 def test_the_first_item_of_a_process_may_take_longer() -> None:
     found = dict(pool.each(nap, [1.5, 2.0], jobs=1, seconds=1, first=3))
     assert found == {1.5: 1.5, 2.0: pool.Lost("no result after 1 s", True)}
