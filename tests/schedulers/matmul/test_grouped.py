@@ -133,7 +133,7 @@ def test_pairs_of_blocks_share_rows_and_the_last_tiles(
         (16384, 128, 2048, 2048, (128, 256), True),  # 440 us in 128 x 128, 366 so
         (1301, 16, 4096, 7168, (128, 256), True),  # 340 us in 128 x 128, 300 so
         (4069, 128, 1536, 2048, (64, 128), True),  # 307 us where each agent looks rows up
-        (7208, 48, 2000, 608, (128, 168), True),  # 93 us where each does, 75 so
+        (7208, 48, 2000, 608, (128, 128), True),  # 93 us where each does, 75 so (128 x 168)
         (36, 2, 784, 552, (64, 32), False),  # 9.7 us, 10.8 where one does for all
         (258, 32, 392, 672, (64, 72), False),  # 15.7 us, 21.1 where one does
     ],

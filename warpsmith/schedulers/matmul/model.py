@@ -104,8 +104,9 @@ STORE_US = 0.98 / (128 * 128)
 CHUNK_US = 0.141
 SCATTER_US = 7.6 / (128 * 128)
 SWAPPED_US = 3.9 / (128 * 128)
-"""An element of the result that is staged in shared memory, each chunk of these besides, and an
-element that threads store from registers, as it is or where operands are swapped."""
+"""An element of the result that is staged in shared memory, in rows of whole sectors, each chunk of
+these besides, and an element that threads store from registers, as it is or where operands are
+swapped."""
 
 HAND_OFF_US = 0.26
 WAY_OUT_US = 0.29
@@ -263,9 +264,10 @@ def predicted_us(
     scattered = SWAPPED_US if ways.swapped else SCATTER_US
     staged, chunk = ways.chunk > 0, np.maximum(ways.chunk, 1)
     element_us = np.where(staged, STORE_US, scattered)
-    stored = ways.kept * (rows * element_us + staged * CHUNK_US / chunk)
     run, line = (ROWS * staged, m) if ways.swapped else (ways.chunk, np.gcd(n, columns))
-    sectors = written * sectors_written(run, line)
+    parted = sectors_written(run, line)
+    sectors = written * parted
+    stored = ways.kept * (rows * element_us * parted + staged * CHUNK_US / chunk)
     in_turn = ways.ping_pong > 0
     at_once = np.where(in_turn, 1, ways.groups)
     elements = rows * columns * target.sm_count
