@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.support.binaries import uncompiled
-from warpsmith import DataType, fuse, ops
+from warpsmith import fuse, ops
 from warpsmith.engine.executable import Executable
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from warpsmith.ir.draws import OF_BLOCK
 from warpsmith.ir.exprs import Full, Iota, Move, Pointwise, replace_tensor, with_values
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.mapping import DomainMap
 from warpsmith.ir.part import Part
+from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.ops.broadcasting import joined_axes
 from warpsmith.ops.liveness import remove_dead
