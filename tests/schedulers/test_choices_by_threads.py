@@ -189,9 +189,9 @@ def test_a_product_stays_as_precise_as_it_was_asked_for(monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("k", "offset", "advised"),
     [
-        (4100, 0, "rows of 4100 elements, 8200 bytes, and the TMA unit, which feeds tensor cores, "
-        "takes multiples of 16: pad k to 4160, multiples of 64: tensor cores are "),
-        (4096, 4, "takes multiples of 16: copy what the TMA unit is to load to where it can: "),
+        (1028, 0, "rows of 1028 elements, 2056 bytes, and the TMA unit, which feeds tensor cores, "
+        "takes multiples of 16: pad k to 1088, multiples of 64: tensor cores are "),
+        (1024, 4, "takes multiples of 16: copy what the TMA unit is to load to where it can: "),
     ],
 )  # fmt: skip
 def test_what_keeps_a_product_from_tensor_cores(k: int, offset: int, advised: str) -> None:
