@@ -16,6 +16,7 @@ from torch.fx.node import map_arg
 
 from warpsmith.nn.embeddings import ADDED, add_sums
 from warpsmith.torch_backend.aten import PRODUCTS, name_of
+from warpsmith.torch_backend.sizes import expression_of
 from warpsmith.values import dataclass
 
 aten = torch.ops.aten
@@ -232,7 +233,8 @@ def _lies_as(given: Node, step: Node, copy: Node) -> bool:
     """Whether what reads a step can read instead what it is written into, where that has gaps: what
     gives the whole has none, and torch has seen that it can be viewed in other shapes.
     """
-    if given.meta["val"].stride() == step.meta["val"].stride():
+    strides = ([*map(expression_of, each.meta["val"].stride())] for each in (given, step))
+    if operator.eq(*strides):
         return True
     same = [step]
     for node in same:
