@@ -281,8 +281,9 @@ class _Printer:
             case Let(symbol=symbol, value=expr):
                 kind = value.type_name(symbol.dtype)
                 self._line(f"const {kind} {symbol.name} = {value(expr)};")
-            case For(symbol=symbol, extent=extent, body=body, unroll=unroll):
-                self._line("#pragma unroll" if unroll else "#pragma unroll 1")
+            case For(symbol=symbol, extent=extent, body=body):
+                some = "" if statement.unroll else f" {statement.together}"
+                self._line(f"#pragma unroll{some}")
                 kind, name = value.type_name(DataType.Index), symbol.name
                 bound = value.operand(extent)
                 self._block(f"for ({kind} {name} = 0; {name} < {bound}; ++{name})", body, team)

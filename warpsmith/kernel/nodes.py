@@ -113,7 +113,8 @@ class Let(Statement):
 
 @dataclass(frozen=True, slots=True)
 class For(Statement):
-    """A counted loop from 0; `unroll` becomes `#pragma unroll`, else the loop stays rolled.
+    """A counted loop from 0; `unroll` becomes `#pragma unroll`, else the loop stays rolled, with
+    `together` iterations in a row.
 
     `pipelines` names those of which each iteration passes a stage, until they are lowered.
     """
@@ -125,6 +126,7 @@ class For(Statement):
     body: tuple[Statement, ...] = field(metadata=body())
     unroll: bool = field(metadata=plain())
     pipelines: tuple[str, ...] = field(default=(), metadata=plain())
+    together: int = field(default=1, metadata=plain())
 
 
 @dataclass(frozen=True, slots=True)

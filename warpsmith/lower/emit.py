@@ -106,6 +106,12 @@ class Emitter:
         """
         return all(map(self._buffers.rings.is_drained, operation.outputs))
 
+    def leaves_shared(self, operation: Operation) -> bool:
+        """Whether threads copy what is in shared memory to global memory."""
+        homes = (operation.outputs, tensor_inputs(operation))
+        memories = [{self._buffers.buffer(t).memory for t in each} for each in homes]
+        return memories == [{MemoryType.global_}, {MemoryType.shared}]
+
     def indexes_registers(self, operation: Operation, depth: int) -> bool:
         """Whether the loop at `depth` says which registers, that outlive it, the operation uses."""
         buffers, loops = self._buffers, operation.outputs[0].loop

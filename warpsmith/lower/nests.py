@@ -8,6 +8,7 @@ happens one level deeper. An operation without loops left is a statement, made b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from warpsmith.errors import InternalError, ScheduleError
 from warpsmith.ir import integers
@@ -30,6 +31,10 @@ from warpsmith.lower.tiles import share_less
 
 UNROLL_LIMIT = 64
 """Constant loops up to this length are unrolled: their indices address registers."""
+
+STORES = 8
+"""A loop that copies from shared to global memory, and is longer, stays rolled: its index addresses
+no registers, and all of its addresses at once would fill them."""
 
 
 class Nests:
@@ -159,8 +164,10 @@ class Nests:
         staged = turns and all(self._leaves.is_staging(op) for op in nest if self._turns(op, depth))
         free = (staged or not turns) and not numbers
         short = known and (free or self._in_registers(nest, depth)) and not self._asks(nest)
-        unroll = short or parallel is ParallelType.unroll
-        return [For(symbol, extent, tuple(body), unroll, turns)]
+        unroll, together = short or parallel is ParallelType.unroll, 1
+        if isinstance(extent, Const) and unroll and all(map(self._leaves.leaves_shared, nest)):
+            unroll, together = extent.value <= STORES, gcd(int(extent.value), STORES)
+        return [For(symbol, extent, tuple(body), unroll, turns, together)]
 
     def _counted(
         self, nest: list[Operation], depth: int, symbol: Symbol, extent: Expr

@@ -56,7 +56,10 @@ def test_tiles_that_blocks_go_round(
 ) -> None:
     """Three blocks of k, of which the last is cut short, over stages that are used again."""
     staged = dtype is DataType.Half
-    shape = {"chunk": 32 * staged, "store_stages": 2 * staged, "group": 1, "blocks": 2}
+    shape: dict[str, Any] = {"chunk": 32, "store_stages": 2}
+    if not staged:
+        shape = {"chunk": 0, "store_stages": 0, "staged": (), "by_rows": ()}
+    shape |= {"group": 1, "blocks": 2}
     with_params(monkeypatch, tile=(*tile, 128), stages=2, cluster=cluster, **shape)
     given, _ = operands(264, 200 if staged else 201, 336, kind)
     with knobs.scope(device="sim"):

@@ -260,6 +260,7 @@ def candidates(
         scaled=scaled,
         loaded=moved.loaded,
         staged=moved.staged,
+        by_rows=moved.by_rows,
         pairs=moved.pairs,
     )
     fits &= (columns % STORED == 0) | (columns == few) | (chunk > 0)

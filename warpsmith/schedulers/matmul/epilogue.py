@@ -22,6 +22,7 @@ from warpsmith.schedule.products import split_fragments, tensorize
 from warpsmith.schedule.rings import circular_buffer
 from warpsmith.schedule.roles import order_groups
 from warpsmith.schedule.transforms import (
+    merge,
     parallelize,
     reorder,
     set_allocation_domain,
@@ -33,6 +34,7 @@ from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, PAIR, TMA_BYTES
 from warpsmith.schedulers.matmul.params import OPERANDS, STORED, MatmulParams
 from warpsmith.schedulers.matmul.shape import Shape, places_of
+from warpsmith.schedulers.matmul.threads import GROUP_THREADS
 from warpsmith.targets.atoms import ROWS
 from warpsmith.values import dataclass
 
@@ -54,7 +56,7 @@ class Epilogue:
         product: the first, whose dimensions all have.
         shape: of it.
         caches: copies of all inputs and outputs.
-        staged: by output, its copy in shared memory, which the TMA unit stores.
+        staged: by output, its copy in shared memory, which the TMA unit stores, or threads do.
         loaded: by the register copy of an input, the copy in shared memory that the TMA unit loads.
     """
 
@@ -87,7 +89,8 @@ class Epilogue:
                 if cached.register not in before:
                     loaded[cached.register] = _ahead(cached)
             elif cached.memory.name in params.staged:
-                staged[cached.memory] = _stage(cached)
+                by_threads = cached.memory.name in dict(params.by_rows)
+                staged[cached.memory] = _stage(cached, by_threads=by_threads)
         return cls(products[0], shape, caches, staged, loaded, params)
 
     def lay_on(self, beside: list[TensorView], sums: Sequence[TensorView]) -> None:
@@ -103,6 +106,9 @@ class Epilogue:
         for tensor in beside:
             if chunk:
                 split(tensor, at + 1, chunk)  # turn, grid, rows, chunk, columns
+            if tensor.name in self.by_rows:
+                self._row(tensor)
+                continue
             if tensor in boxes:
                 self._box(tensor)
                 continue
@@ -119,6 +125,28 @@ class Epilogue:
             self._write(tensor)
         self._pairs()
         self._inline([t for t in beside if t not in boxes | places], sums)
+
+    @property
+    def by_rows(self) -> dict[str, int]:
+        """By output that threads store along rows, the elements that each stores at once."""
+        return dict(self.params.by_rows)
+
+    def _row(self, output: TensorView) -> None:
+        """The threads of a group store its rows of a chunk, neighbours next to each other."""
+        at, each = self.params.outside, self.by_rows[output.name]
+        split(output, at, ROWS)
+        reorder(output, {at + 2: at})  # chunk, group, 64, columns
+        if self.params.swapped:
+            reorder(output, {at + 2: at + 3})
+        split(output, at + 3, each)
+        merge(output, at + 2)
+        split(output, at + 2, GROUP_THREADS)
+        parallelize(output, at + 3, ParallelType.block_x)
+        if each > 1:
+            parallelize(output, at + 4, ParallelType.vectorize)
+        bind_groups(output, at + 1, self.params)
+        if self.params.ping_pong > 1:
+            order_groups(output, "epilogue")
 
     def _place(self, staged: TensorView, rows: IterDomain) -> None:
         """How a chunk lies in shared memory: by rows, or by columns of 64 rows where these are the
@@ -156,6 +184,10 @@ class Epilogue:
             stages, role, ring = self.params.load_stages, LOAD, ""
         circular_buffer(tensor, stages, role=role, ring=ring, stage_slice_position=stage)
 
+    def _by_tma(self) -> list[tuple[TensorView, TensorView]]:
+        """Outputs that the TMA unit stores, with their copies in shared memory."""
+        return [each for each in self.staged.items() if each[0].copied_by.is_tma]
+
     def _is_plane(self, tensor: TensorView) -> bool:
         """Whether it has rows of its own and columns."""
         places = places_of(map_of(Fusion.of(tensor)), self.product, tensor)
@@ -173,7 +205,8 @@ class Epilogue:
             tensorize(staged)
         else:
             parallelize(staged, -1, ParallelType.vectorize)
-        if not self.params.at_once:
+        stored = any(copy is staged for _, copy in self._by_tma())
+        if stored and not self.params.at_once:
             circular_buffer(staged, self.params.store_stages)
 
     def _pairs(self) -> None:
@@ -181,8 +214,9 @@ class Epilogue:
         parts, shape = self.product.output, self.shape
         columns = parts.root[shape.columns[-1]].extent
         line = parts.root[shape.rows[-1]].extent if self.params.swapped else columns
-        planes = [memory for memory in self.staged if self._is_plane(memory)]
+        planes = [memory for memory, _ in self._by_tma() if self._is_plane(memory)]
         whole = {(line, TMA_BYTES // memory.dtype.size) for memory in planes}
+        whole |= {(columns, each) for each in self.by_rows.values() if each > 1}
         if self.params.pairs:
             whole.add((columns, PAIR))
         Fusion.of(parts).divisors |= whole
@@ -207,7 +241,7 @@ class Epilogue:
         inline_at(last, self.params.outer, selected_tensors=sums)
 
 
-def _stage(stored: Cached) -> TensorView:
+def _stage(stored: Cached, *, by_threads: bool) -> TensorView:
     """The copy in shared memory of what an output stores; what else reads it, another output too,
     reads the registers.
     """
@@ -215,7 +249,8 @@ def _stage(stored: Cached) -> TensorView:
     set_memory_type(staged, MemoryType.shared)
     if staged.dtype.size == MATRIX_BYTES:
         set_load_store_op(staged, LoadStoreOpType.stmatrix)
-    set_load_store_op(stored.memory, LoadStoreOpType.tma)
+    if not by_threads:
+        set_load_store_op(stored.memory, LoadStoreOpType.tma)
     return staged
 
 

@@ -96,7 +96,9 @@ class Beside:
     Attributes:
         loaded: names of the inputs that the TMA unit brings to shared memory, a chunk of a tile's
             columns at a time.
-        staged: names of the outputs that it stores from there.
+        staged: names of the outputs that leave from there, a chunk at a time.
+        by_rows: of these, the names of those whose rows the TMA unit does not take, which threads
+            store along rows, and how many elements each stores at once.
         pairs: names of the tensors that threads could access two columns of at once.
         out: bytes of an element in all chunks that are stored.
         planes: bytes of an element of each that is loaded and has rows and columns.
@@ -109,6 +111,7 @@ class Beside:
 
     loaded: tuple[str, ...] = ()
     staged: tuple[str, ...] = ()
+    by_rows: tuple[tuple[str, int], ...] = ()
     pairs: tuple[str, ...] = ()
     out: int = 0
     planes: tuple[int, ...] = ()
@@ -145,16 +148,19 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         shape: of the product, or of it with its operands swapped.
     """
     moved: dict[TensorView, bool] = {}
+    by_rows: dict[str, int] = {}
     has: dict[TensorView, tuple[bool, bool]] = {}
     domains, upright = map_of(fusion), shape == shape_of(product)
     outputs = {output.value for output in fusion.outputs}
     turned = all(output.dtype.size == MATRIX_BYTES for output in outputs)
     for memory, copy in _copies(fusion):
-        fits = upright or (turned and memory in outputs and product.ends is None)
-        fits = fits and not box_refusal(fusion, product, memory, copy, problem)
-        moved[memory] = moved.get(memory, True) and fits
         places = places_of(domains, product, copy)
         has[memory] = any(p in shape.rows for p in places), any(p in shape.columns for p in places)
+        fits = upright or (turned and memory in outputs and product.ends is None)
+        boxed = fits and not box_refusal(fusion, product, memory, copy, problem)
+        if fits and not boxed and _leaves_by_rows(fusion, product, memory, problem):
+            by_rows[memory.name] = vector_of(memory, problem)
+        moved[memory] = moved.get(memory, True) and (boxed or memory.name in by_rows)
     boxes = [memory for memory, fits in moved.items() if fits]
 
     def sizes(rows: bool, columns: bool, stored: bool = False) -> tuple[int, ...]:
@@ -164,6 +170,7 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
     return Beside(
         loaded=tuple(memory.name for memory in boxes if memory not in outputs),
         staged=tuple(memory.name for memory in boxes if memory in outputs),
+        by_rows=tuple(by_rows.items()),
         pairs=_pairs(fusion, product, shape, problem),
         out=sum(sizes(True, True, stored=True)),
         planes=sizes(True, True),
@@ -186,6 +193,17 @@ def box_refusal(
     Args:
         copy: the tensor that is a copy of an input; an output itself.
     """
+    if reason := _out_of_order(fusion, product, memory, copy):
+        return reason
+    order = memory.concrete_order()
+    columns = problem.size(memory.shape_axes[order[-1]].extent) * memory.dtype.size
+    if columns % TMA_BYTES and len(order) > 1:
+        return f"{memory.name} has rows of {columns} bytes"
+    return unfit_rows(memory, problem)
+
+
+def _out_of_order(fusion: Program, product: Matmul, memory: TensorView, copy: TensorView) -> str:
+    """Why chunks of a tile are no rows of an input, or of an output, one behind the other."""
     if any(output.value is memory and output.place for output in fusion.outputs):
         return f"{memory.name} is a part of an input"
     shape, order = shape_of(product), memory.concrete_order()
@@ -204,14 +222,31 @@ def box_refusal(
         return f"the rows of {name} are not one dimension of memory"
     if apart and len(order) > MAP_RANK:
         return f"{name} has {len(order)} dimensions apart"
-    columns = problem.size(memory.shape_axes[order[-1]].extent) * memory.dtype.size
-    if columns % TMA_BYTES and len(order) > 1:
-        return f"{name} has rows of {columns} bytes"
-    return unfit_rows(memory, problem)
+    return ""
+
+
+def _leaves_by_rows(fusion: Program, product: Matmul, memory: TensorView, problem: Problem) -> bool:
+    """Whether threads store chunks of an output that the TMA unit does not take for its rows."""
+    outputs = [output.value for output in fusion.outputs]
+    if memory not in outputs or product.ends is not None or shape_of(product).rows == ():
+        return False
+    places = places_of(map_of(fusion), product, memory)
+    plane = all(p in places for p in (*shape_of(product).rows, *shape_of(product).columns))
+    return plane and not _out_of_order(fusion, product, memory, memory)
+
+
+def vector_of(memory: TensorView, problem: Problem) -> int:
+    """Neighbours of an output's rows that a thread can store at once, wherever a row begins."""
+    extents = [problem.size(memory.shape_axes[memory.concrete_order()[-1]].extent)]
+    steps = [*extents, *_strides(memory, problem).values()]
+    each = TMA_BYTES // memory.dtype.size
+    while each > 1 and not (problem.aligned(memory, each) and all(s % each == 0 for s in steps)):
+        each //= 2
+    return each
 
 
 def unstaged(fusion: Program, product: Matmul, problem: Problem) -> str:
-    """Why a result does not leave through shared memory; empty where all do."""
+    """Why the TMA unit does not store a result; empty where it stores all."""
     outputs = dict.fromkeys(output.value for output in fusion.outputs)
     refusals = (box_refusal(fusion, product, each, each, problem) for each in outputs)
     return next(filter(None, refusals), "")

@@ -104,9 +104,10 @@ STORE_US = 0.98 / (128 * 128)
 CHUNK_US = 0.141
 SCATTER_US = 7.6 / (128 * 128)
 SWAPPED_US = 3.9 / (128 * 128)
+ROW_US = 1.3 / (128 * 128)
 """An element of the result that is staged in shared memory, in rows of whole sectors, each chunk of
 these besides, and an element that threads store from registers, as it is or where operands are
-swapped."""
+swapped; and what a staged one takes more where threads store it along rows, one at a time."""
 
 HAND_OFF_US = 0.26
 WAY_OUT_US = 0.29
@@ -263,7 +264,8 @@ def predicted_us(
     joined = joined + (parts > 1) * (SUMS_US + parts * summed / SUMS_READ_RATE)
     scattered = SWAPPED_US if ways.swapped else SCATTER_US
     staged, chunk = ways.chunk > 0, np.maximum(ways.chunk, 1)
-    element_us = np.where(staged, STORE_US, scattered)
+    by_rows = ROW_US * sum(1 / each for _, each in ways.by_rows)
+    element_us = np.where(staged, STORE_US + by_rows, scattered)
     run, line = (ROWS * staged, m) if ways.swapped else (ways.chunk, np.gcd(n, columns))
     parted = sectors_written(run, line)
     sectors = written * parted

@@ -47,7 +47,8 @@ class MatmulParams(Params):
         chunk: columns of a tile that the TMA unit loads and stores at once beside the operands; 0
             where threads load and store whole fragments.
         loaded: inputs that it loads.
-        staged: outputs that it stores.
+        staged: outputs that leave through shared memory, which it stores.
+        by_rows: of these, those that threads store, along rows, and how many elements at once.
         load_stages: of the pipeline that loads chunks; 0 where the operands' stages do, behind the
             last step over k.
         store_stages: of the pipelines that store them; 1 where one stage holds all chunks of a
@@ -88,6 +89,7 @@ class MatmulParams(Params):
     load_stages: int = 0
     loaded: tuple[str, ...] = ()
     staged: tuple[str, ...] = ()
+    by_rows: tuple[tuple[str, int], ...] = ()
     once_read: tuple[bool, bool] = (False, False)
     pairs: tuple[str, ...] = ()
     cluster: tuple[int, int] = (1, 1)

@@ -27,7 +27,7 @@ class Ways:
         lines, stages, chunk, group, blocks, splits, parts, once, ping_pong, passes, stream: as of
             `MatmulParams`.
         load_stages, store_stages: also.
-        swapped, scaled, fours, loaded, staged, pairs: of all; the last three are those of a
+        swapped, scaled, fours, loaded, staged, by_rows, pairs: of all; the last four are those of a
             schedule with chunks.
     """
 
@@ -55,6 +55,7 @@ class Ways:
     fours: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     staged: tuple[str, ...] = ()
+    by_rows: tuple[tuple[str, int], ...] = ()
     pairs: tuple[str, ...] = ()
 
     @classmethod
@@ -107,6 +108,7 @@ class Ways:
             fours=self.fours,
             loaded=self.loaded if has["chunk"] else (),
             staged=staged,
+            by_rows=self.by_rows if has["chunk"] else (),
             pairs=tuple(name for name in self.pairs if name not in staged),
         )
 

@@ -50,7 +50,7 @@ def advice(works: Sequence[Work], problem: Problem, unstaged: str) -> Iterator[s
 
     Args:
         works: the ways in which it may be computed.
-        unstaged: why results do not pass through shared memory; empty where they do.
+        unstaged: why the TMA unit does not store results; empty where it does.
     """
     now = best_way(works, problem)[1]
 
@@ -65,7 +65,7 @@ def advice(works: Sequence[Work], problem: Problem, unstaged: str) -> Iterator[s
             f"{faster:.2g} x faster"
         )
     if unstaged and (faster := gain(map(_with_staged, works))) >= WORTH:
-        yield f"threads store results: {unstaged}; through shared memory {faster:.2g} x faster"
+        yield f"threads store results: {unstaged}; by the TMA unit {faster:.2g} x faster"
 
 
 def to_tensor_cores(
@@ -105,10 +105,12 @@ def _padded(work: Work, step: int) -> Work:
 
 
 def _with_staged(work: Work) -> Work:
-    """The work with one result more in chunks, where it may have any."""
+    """The work with one result more that the TMA unit stores, where it may have any."""
+    moved, one = work.moved, ONE_RESULT
+    if moved.by_rows:
+        return replace(work, moved=replace(moved, by_rows=()))
     if work.swapped:
         return work
-    moved, one = work.moved, ONE_RESULT
     widest = max(moved.widest, one.widest)
     staged = (*moved.staged, "")
     return replace(
