@@ -78,3 +78,15 @@ def test_rows_are_ordered_and_aligned(damage: tuple[str, str]) -> None:
     body = f"{FILL} {ROW} {load} st.global.u32 [%o], %r10;"
     ran(body)
     assert found(body.replace(*damage), threads=128, x=memory())
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_what_a_lane_lacks_is_its_own_elements_of_a_row(part: int) -> None:
+    """Lane 0 has no value to store: the others' of the same row are there all the same."""
+    body = f"""{FILL} {ROW} setp.ne.u32 %p0, %lane, 0; @%p0 mov.u32 %r10, 7;
+    setp.ne.u32 %p1, %warp, 0; @%p1 bra NEXT;
+    stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {{%r10}};
+    NEXT: bar.sync 0; ld.shared.u32 %r0, [sm+{16 * ROWS[0] + 4 * part}]; st.global.u32 [%o], %r0;"""
+    report = run(body, threads=128, x=memory())
+    assert (report.verdict == "clean") is (part == 1), str(report)
+    assert part == 1 or "uninitialized" in str(report)

@@ -216,7 +216,7 @@ class Epilogue:
         line = parts.root[shape.rows[-1]].extent if self.params.swapped else columns
         planes = [memory for memory, _ in self._by_tma() if self._is_plane(memory)]
         whole = {(line, TMA_BYTES // memory.dtype.size) for memory in planes}
-        whole |= {(columns, each) for each in self.by_rows.values() if each > 1}
+        whole |= {(line, each) for each in self.by_rows.values() if each > 1}
         if self.params.pairs:
             whole.add((columns, PAIR))
         Fusion.of(parts).divisors |= whole

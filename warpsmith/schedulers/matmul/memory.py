@@ -161,6 +161,11 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         if fits and not boxed and _leaves_by_rows(fusion, product, memory, problem):
             by_rows[memory.name] = vector_of(memory, problem)
         moved[memory] = moved.get(memory, True) and (boxed or memory.name in by_rows)
+    if not all(fits for memory, fits in moved.items() if memory not in outputs):
+        # two elements are staged as a word: of the last one, half would be of what nobody loaded
+        for memory in outputs:
+            if by_rows.get(memory.name) == 1 and memory.dtype.size == MATRIX_BYTES:
+                moved[memory] = not by_rows.pop(memory.name)
     boxes = [memory for memory, fits in moved.items() if fits]
 
     def sizes(rows: bool, columns: bool, stored: bool = False) -> tuple[int, ...]:

@@ -76,15 +76,17 @@ static step store_matrix(warp *w, const insn *in, u32 mask) {
         const u64 *b = source(w, in, 1 + i / 8, scratch, mask);
         u32 undefined = undefined_of(w, in, 1 + i / 8);
         u16 elements[8];
-        bool poison = false;
+        bool poison[8], any = false;
         for (u32 column = 0; column < 8; column++) {
             u32 lane, half;
             fragment(transposed, i % 8, column, &lane, &half);
             elements[column] = (u16)(b[lane] >> half * 16);
-            poison |= lane_in(undefined, (int)lane);
+            any |= poison[column] = lane_in(undefined, (int)lane);
         }
         actor a = actor_thread(w, i, pc_of(w, in));
-        shadow_write(&a, at.in, at.offset, ROW_BYTES, poison);
+        if (!any) shadow_write(&a, at.in, at.offset, ROW_BYTES, false);
+        for (u32 column = 0; any && column < 8; column++)
+            shadow_write(&a, at.in, at.offset + 2 * column, 2, poison[column]);
         memcpy(at.in->data + at.offset, elements, ROW_BYTES);
         w->m->stats.shared_written += ROW_BYTES;
     }
