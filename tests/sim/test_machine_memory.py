@@ -214,6 +214,20 @@ def test_a_mask_takes_the_undefined_half_of_a_register_away() -> None:
     }
 
 
+def test_halves_of_words_are_undefined_apart() -> None:
+    """As two results are rounded to one word, of which one has no input."""
+    store = "and.b32 %r0, %r3, {}; " + STORE
+    makings = (
+        ("mov.b32 {%h0, %h1}, %lane; mov.b32 {%h2, %h3}, %r5;", "mov.b32 %r3, {%h0, %h2};", -65536),
+        ("cvt.rn.f32.u32 %f0, %lane;", "cvt.rn.bf16x2.f32 %r3, %f5, %f0;", -65536),
+        ("cvt.rn.f32.u32 %f0, %lane;", "cvt.rn.f16x2.f32 %r3, %f0, %f5;", 65535),
+    )
+    for first, pack, lost in makings:
+        clean(first + pack + store.format(lost ^ -1))
+        assert found(first + pack + store.format(lost)) == {"uninitialized"}
+        assert found(f"{first} {pack} add.u32 %r0, %r3, 1; {STORE}") == {"uninitialized"}
+
+
 def test_undefined_address_of_a_store() -> None:
     assert "uninitialized" in found("st.global.u32 [%d5], %lane;")
 

@@ -162,9 +162,9 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
             by_rows[memory.name] = vector_of(memory, problem)
         moved[memory] = moved.get(memory, True) and (boxed or memory.name in by_rows)
     if not all(fits for memory, fits in moved.items() if memory not in outputs):
-        # two elements are staged as a word: of the last one, half would be of what nobody loaded
+        # two bytes are staged at once: one of the last two would be of what nobody loaded
         for memory in outputs:
-            if by_rows.get(memory.name) == 1 and memory.dtype.size == MATRIX_BYTES:
+            if by_rows.get(memory.name) == memory.dtype.size == 1:
                 moved[memory] = not by_rows.pop(memory.name)
     boxes = [memory for memory, fits in moved.items() if fits]
 

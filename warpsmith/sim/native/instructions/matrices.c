@@ -81,7 +81,8 @@ static step store_matrix(warp *w, const insn *in, u32 mask) {
             u32 lane, half;
             fragment(transposed, i % 8, column, &lane, &half);
             elements[column] = (u16)(b[lane] >> half * 16);
-            any |= poison[column] = lane_in(undefined, (int)lane);
+            u32 known = known_half_of(w, in, 1 + i / 8, half);
+            any |= poison[column] = lane_in(undefined & ~known, (int)lane);
         }
         actor a = actor_thread(w, i, pc_of(w, in));
         if (!any) shadow_write(&a, at.in, at.offset, ROW_BYTES, false);

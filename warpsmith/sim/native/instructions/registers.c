@@ -15,9 +15,10 @@ void run_alu(warp *w, const insn *in, u32 mask) {
     const u64 *a[MOST] = {0};
     bool second = has_second(in);
     u32 first = 1 + second, count = in->operand_count - first, undefined = 0, origin = 0;
+    u32 of[MOST] = {0};
     for (u32 i = 0; i < count && i < MOST; i++) {
         a[i] = source(w, in, first + i, scratch[i], mask);
-        u32 bad = undefined_of(w, in, first + i) & mask;
+        u32 bad = of[i] = undefined_of(w, in, first + i) & mask;
         if (bad) origin = w->origin[operand_at(w, in, first + i)->index];
         undefined |= bad;
     }
@@ -32,6 +33,9 @@ void run_alu(warp *w, const insn *in, u32 mask) {
     }
     define(w, in, 0, mask, undefined, origin);
     if (second) define(w, in, 1, mask, undefined, origin);
+    bool pair = in->op == OP_CVT && (in->type == TYPE_F16X2 || in->type == TYPE_BF16X2);
+    for (u32 half = 0; pair && count == 2 && half < 2; half++) /* the first operand is the high one */
+        define_half(w, in, 0, mask, half, undefined & ~of[1 - half]);
 }
 
 void run_mov(warp *w, const insn *in, u32 mask) {
@@ -74,12 +78,12 @@ void run_pack(warp *w, const insn *in, u32 mask) {
             u32 bad = undefined_of(w, in, 1 + p);
             if (bad) origin = w->origin[operand_at(w, in, 1 + p)->index];
             undefined |= bad;
-            halves[p * width / 32] |= bad;
+            halves[p * width * 2 / whole] |= bad;
         }
         u64 *d = destination(w, in, 0);
         if (d) FOR_LANES(lane, mask) d[lane] = packed[lane];
         define(w, in, 0, mask, undefined, origin);
-        for (u32 half = 0; whole == 64 && half < 2; half++)
+        for (u32 half = 0; half < 2; half++)
             define_half(w, in, 0, mask, half, undefined & ~halves[half]);
         return;
     }
@@ -92,7 +96,7 @@ void run_pack(warp *w, const insn *in, u32 mask) {
     for (u32 p = 0; p < parts; p++) {
         u64 *d = destination(w, in, p);
         if (d) FOR_LANES(lane, mask) d[lane] = copy[lane] >> p * width & part_mask;
-        define(w, in, p, mask, undefined & ~(width <= 32 ? known[p * width / 32] : 0), origin);
+        define(w, in, p, mask, undefined & ~known[p * width * 2 / whole], origin);
     }
 }
 

@@ -99,7 +99,7 @@ const u64 *source(warp *w, const insn *in, u32 i, row scratch, u32 mask); /* a r
 u64 scalar(warp *w, const insn *in, u32 i, u32 lane); /* the value of one lane */
 u64 address_of(warp *w, const insn *in, u32 i, u32 lane);
 u32 undefined_of(const warp *w, const insn *in, u32 i);
-/* Of the undefined lanes, those of which the low (0) or high (1) 32 bits are defined. */
+/* Of the undefined lanes, those of which the low (0) or high (1) half is defined. */
 u32 known_half_of(const warp *w, const insn *in, u32 i, u32 half);
 u64 *destination(warp *w, const insn *in, u32 i); /* NULL for a sink */
 void define(warp *w, const insn *in, u32 i, u32 mask, u32 undefined, u32 origin);

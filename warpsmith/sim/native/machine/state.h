@@ -98,7 +98,7 @@ struct warp {
 
     row *registers;
     u32 *undefined; /* lanes of each register that hold undefined bits */
-    u32 *known_half[2]; /* of these, lanes whose low or high 32 bits are defined all the same */
+    u32 *known_half[2]; /* of these, lanes whose low or high half is defined all the same */
     u32 *origin; /* pc at which they came to be undefined */
     u32 *busy; /* wgmma group that may still write or read each register */
     u32 *touched; /* serial of the last instruction but wgmma that read or wrote it */

@@ -26,7 +26,8 @@ u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32
         return undefined;
     /* Every filling of the undefined operands must give one result. */
     row filled[3], result, before;
-    u32 fillings = 8;
+    u32 fillings = 8, half = type_bytes(in->type) * 4;
+    u64 below = (1ull << half) - 1;
     for (u32 filling = 0; filling < fillings; filling++) {
         const u64 *b[5] = {a[0], a[1], a[2], a[3], a[4]};
         for (u32 i = 0; i < 3; i++) {
@@ -34,8 +35,7 @@ u32 reaching_result(warp *w, const insn *in, u32 first, const u64 *const *a, u32
             memcpy(filled[i], a[i], sizeof filled[i]);
             u32 low = known_half_of(w, in, first + i, 0), high = known_half_of(w, in, first + i, 1);
             FOR_LANES(lane, of[i] & undefined) {
-                u64 bits = (lane_in(low, lane) ? 0 : 0xffffffffull) |
-                           (lane_in(high, lane) ? 0 : ~0ull << 32);
+                u64 bits = (lane_in(low, lane) ? 0 : below) | (lane_in(high, lane) ? 0 : ~below);
                 filled[i][lane] = (a[i][lane] & ~bits) | (filling >> i & 1 ? bits : 0);
             }
             b[i] = filled[i];
