@@ -23,6 +23,7 @@ def test_sizes_are_the_same_for_a_seed_and_of_all_kinds() -> None:
     assert 0 <= min(each.share for each in cases) < 0.01 < 0.9 < max(e.share for e in cases) < 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "case",
     [

@@ -7,6 +7,7 @@ from bench.models import furthest, on_cpu
 from bench.small_models import NAMES, OWN
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_own_models_equal_eager(name: str) -> None:

@@ -98,6 +98,7 @@ def test_the_last_tiles_are_in_parts_of_k(
     np.testing.assert_allclose(y, by_group(x, w, ends), rtol=2**-7, atol=1e-2)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [BFLOAT16, np.float64])
 def test_groups_that_end_before_others_have_no_rows(dtype: Any) -> None:
     """One thread loads, and warps multiply: one hangs for the other if they do not agree."""
