@@ -121,8 +121,8 @@ class Epilogue:
             fragments(tensor, at + 1 + bool(chunk), self.params)
             if self.params.ping_pong > 1:
                 order_groups(tensor, "epilogue")
-        for tensor in places:
-            self._write(tensor)
+        for memory, staged in self.staged.items():
+            self._write(staged, memory)
         self._pairs()
         self._inline([t for t in beside if t not in boxes | places], sums)
 
@@ -184,10 +184,6 @@ class Epilogue:
             stages, role, ring = self.params.load_stages, LOAD, ""
         circular_buffer(tensor, stages, role=role, ring=ring, stage_slice_position=stage)
 
-    def _by_tma(self) -> list[tuple[TensorView, TensorView]]:
-        """Outputs that the TMA unit stores, with their copies in shared memory."""
-        return [each for each in self.staged.items() if each[0].copied_by.is_tma]
-
     def _is_plane(self, tensor: TensorView) -> bool:
         """Whether it has rows of its own and columns."""
         places = places_of(map_of(Fusion.of(tensor)), self.product, tensor)
@@ -195,7 +191,7 @@ class Epilogue:
             not set(each).isdisjoint(places) for each in (self.shape.rows, self.shape.columns)
         )
 
-    def _write(self, staged: TensorView) -> None:
+    def _write(self, staged: TensorView, memory: TensorView) -> None:
         """Threads write what they hold of a chunk: eight rows at once, or two elements."""
         turned = self.params.swapped
         set_swizzle(staged, SWIZZLE if turned else _swizzle_of(staged, self.params.chunk))
@@ -205,8 +201,7 @@ class Epilogue:
             tensorize(staged)
         else:
             parallelize(staged, -1, ParallelType.vectorize)
-        stored = any(copy is staged for _, copy in self._by_tma())
-        if stored and not self.params.at_once:
+        if memory.copied_by.is_tma and not self.params.at_once:
             circular_buffer(staged, self.params.store_stages)
 
     def _pairs(self) -> None:
@@ -214,7 +209,8 @@ class Epilogue:
         parts, shape = self.product.output, self.shape
         columns = parts.root[shape.columns[-1]].extent
         line = parts.root[shape.rows[-1]].extent if self.params.swapped else columns
-        planes = [memory for memory, _ in self._by_tma() if self._is_plane(memory)]
+        boxes = (memory for memory in self.staged if memory.copied_by.is_tma)
+        planes = [memory for memory in boxes if self._is_plane(memory)]
         whole = {(line, TMA_BYTES // memory.dtype.size) for memory in planes}
         whole |= {(line, each) for each in self.by_rows.values() if each > 1}
         if self.params.pairs:

@@ -157,10 +157,12 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         places = places_of(domains, product, copy)
         has[memory] = any(p in shape.rows for p in places), any(p in shape.columns for p in places)
         fits = upright or (turned and memory in outputs and product.ends is None)
-        boxed = fits and not box_refusal(fusion, product, memory, copy, problem)
-        if fits and not boxed and _leaves_by_rows(fusion, product, memory, problem):
-            by_rows[memory.name] = vector_of(memory, problem)
-        moved[memory] = moved.get(memory, True) and (boxed or memory.name in by_rows)
+        fits = fits and not _out_of_order(fusion, product, memory, copy)
+        if fits and _unfit_box(memory, problem):
+            fits = memory in outputs and product.ends is None and all(has[memory])
+            if fits:
+                by_rows[memory.name] = _at_once(memory, problem)
+        moved[memory] = moved.get(memory, True) and fits
     if not all(fits for memory, fits in moved.items() if memory not in outputs):
         # two bytes are staged at once: one of the last two would be of what nobody loaded
         for memory in outputs:
@@ -198,8 +200,13 @@ def box_refusal(
     Args:
         copy: the tensor that is a copy of an input; an output itself.
     """
-    if reason := _out_of_order(fusion, product, memory, copy):
-        return reason
+    return _out_of_order(fusion, product, memory, copy) or _unfit_box(memory, problem)
+
+
+def _unfit_box(memory: TensorView, problem: Problem) -> str:
+    """The address or the row of a tensor that the TMA unit does not take; empty where there is
+    none.
+    """
     order = memory.concrete_order()
     columns = problem.size(memory.shape_axes[order[-1]].extent) * memory.dtype.size
     if columns % TMA_BYTES and len(order) > 1:
@@ -230,24 +237,19 @@ def _out_of_order(fusion: Program, product: Matmul, memory: TensorView, copy: Te
     return ""
 
 
-def _leaves_by_rows(fusion: Program, product: Matmul, memory: TensorView, problem: Problem) -> bool:
-    """Whether threads store chunks of an output that the TMA unit does not take for its rows."""
-    outputs = [output.value for output in fusion.outputs]
-    if memory not in outputs or product.ends is not None or shape_of(product).rows == ():
-        return False
-    places = places_of(map_of(fusion), product, memory)
-    plane = all(p in places for p in (*shape_of(product).rows, *shape_of(product).columns))
-    return plane and not _out_of_order(fusion, product, memory, memory)
-
-
-def vector_of(memory: TensorView, problem: Problem) -> int:
+def _at_once(memory: TensorView, problem: Problem) -> int:
     """Neighbours of an output's rows that a thread can store at once, wherever a row begins."""
-    extents = [problem.size(memory.shape_axes[memory.concrete_order()[-1]].extent)]
-    steps = [*extents, *_strides(memory, problem).values()]
     each = TMA_BYTES // memory.dtype.size
-    while each > 1 and not (problem.aligned(memory, each) and all(s % each == 0 for s in steps)):
+    while each > 1 and not _fits(memory, each, problem):
         each //= 2
     return each
+
+
+def _fits(memory: TensorView, each: int, problem: Problem) -> bool:
+    """Whether rows of a tensor are so many elements at a time, wherever one begins."""
+    columns = problem.size(memory.shape_axes[memory.concrete_order()[-1]].extent)
+    steps = (columns, *_strides(memory, problem).values())
+    return problem.aligned(memory, each) and all(step % each == 0 for step in steps)
 
 
 def unstaged(fusion: Program, product: Matmul, problem: Problem) -> str:
@@ -266,8 +268,7 @@ def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
     for memory, copy in _copies(fusion):
         order, places = memory.concrete_order(), places_of(domains, product, copy)
         fits = bool(order) and places[order[-1]] == fastest and bool(memory.contiguity[order[-1]])
-        fits = fits and problem.aligned(memory, PAIR)
-        fits = fits and all(step % PAIR == 0 for step in _strides(memory, problem).values())
+        fits = fits and _fits(memory, PAIR, problem)
         found[memory.name] = found.get(memory.name, True) and fits
     return tuple(name for name, fits in found.items() if fits)
 
@@ -277,10 +278,8 @@ def in_fours(fusion: Program, product: Matmul, problem: Problem) -> tuple[str, .
     blocks = carried(fusion, product)
     found: dict[str, bool] = {}
     for memory in map(scale_input, () if blocks is None else blocks.scales):
-        fastest, others = memory.concrete_order()[-1], _strides(memory, problem).values()
-        extents = (problem.size(memory.shape_axes[fastest].extent), *others)
-        fits = memory.dtype.size * FOUR == TMA_BYTES and bool(memory.contiguity[fastest])
-        fits = fits and problem.aligned(memory, FOUR) and not any(n % FOUR for n in extents)
+        together = bool(memory.contiguity[memory.concrete_order()[-1]])
+        fits = memory.dtype.size * FOUR == TMA_BYTES and together and _fits(memory, FOUR, problem)
         found[memory.name] = found.get(memory.name, True) and fits
     return tuple(name for name, fits in found.items() if fits)
 
