@@ -23,15 +23,11 @@ from typing import Any
 
 from bench import grouped, products
 from bench.measure import one_line
-from bench.products import NAMES, Case, beyond, forced, ways_of, words_of
+from bench.products import NAMES, RESULTS, Case, error_of, forced, ways_of, words_of
 from bench.random_products import drawn_odd
-from warpsmith.ir.exprs import Precision
 
 MOST_WORK = 2.0**35
 """Multiplications of one product: kernels are made longer than they run."""
-
-PRECISION: dict[str, Precision] = {"float": "tf32", "e4m3": "fast", "e5m2": "fast", "int8": "exact"}
-"""With which tensor cores multiply other types than those of 16 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +36,10 @@ class Launch:
 
     case: Case | grouped.Case
     share: float
-    precision: Precision = "exact"
 
     @property
     def title(self) -> str:
-        return f"{self.case.title} {self.precision}"
+        return self.case.title
 
 
 def drawn(seed: int, count: int) -> list[Launch]:
@@ -64,12 +59,12 @@ def drawn(seed: int, count: int) -> list[Launch]:
             found = replace(found, m=source.randint(1, 64), batch=0, shared=False)
         if number % 10 < 4 or number % 10 == 8:
             return Launch(case=found, share=share)
-        kind = source.choice(("float", "e4m3", "e5m2", "int8"))
-        out = {"int8": "int32", "float": "float"}.get(kind, source.choice(("bfloat16", "float")))
+        kind = source.choice(("tf32", "e4m3", "e5m2", "int8"))
+        out = RESULTS.get(kind, source.choice(("bfloat16", "float")))
         found = replace(found, dtype=kind, out=out)
-        if kind != "float":  # of 8 bits tensor cores take no other layout
+        if kind != "tf32":  # of 8 bits tensor cores take no other layout
             found = replace(found, a_fast="k", b_fast="k")
-        return Launch(case=found, share=share, precision=PRECISION[kind])
+        return Launch(case=found, share=share)
 
     return [case(number) for number in range(count)]
 
@@ -85,10 +80,11 @@ def program(launch: Launch) -> Callable[..., Any]:
     """What is fused."""
     from warpsmith import DataType, ops
 
-    if isinstance(launch.case, grouped.Case):
+    case = launch.case
+    if isinstance(case, grouped.Case):
         return lambda x, w, ends: ops.grouped_matmul(x, w, ends)
-    out = getattr(DataType, {**NAMES, "int32": "Int32"}[launch.case.out])
-    return lambda a, b: ops.matmul(a, b, dtype=out, precision=launch.precision)
+    out, precision = getattr(DataType, NAMES[case.out]), case.precision
+    return lambda a, b: ops.matmul(a, b, dtype=out, precision=precision)
 
 
 def error(launch: Launch, result: Any, operands: Sequence[Any]) -> float:
@@ -99,13 +95,10 @@ def error(launch: Launch, result: Any, operands: Sequence[Any]) -> float:
     if isinstance(case, grouped.Case):
         return grouped.worst_error(case, result, *operands[:2])
     a, b = operands
-    if case.dtype == "int8":
-        wanted = a.double() @ b.double()
-        return 0.0 if torch.equal(result.double(), wanted) else math.inf
+    if case.precision != "fast":
+        return error_of(result, a, b)
     wanted = a.float() @ b.float()
-    if launch.precision == "exact":
-        return beyond(result, wanted, case.k)
-    lost = 2.0**-10 * (6 + case.k / 512) * 4 * case.k**0.5  # operands, and sums, of fewer bits
+    lost = 2.0**-10 * (6 + case.k / 512) * 4 * case.k**0.5  # sums of fewer bits
     allowed = wanted.abs().mul_(torch.finfo(result.dtype).eps).add_(lost)
     return float((result.float() - wanted).abs_().div_(allowed).nan_to_num_(math.inf).max())
 

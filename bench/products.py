@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 from bench.measure import one_line
+from warpsmith.ir.exprs import Precision
 from warpsmith.lower import pipeline
 from warpsmith.schedulers.matmul import candidates, heuristic
 from warpsmith.schedulers.matmul.heuristic import MatmulParams
@@ -18,16 +19,33 @@ from warpsmith.schedulers.matmul.words import shortly
 from warpsmith.schedulers.matmul_by_threads import heuristic as by_threads
 from warpsmith.schedulers.matmul_by_threads.heuristic import MatmulByThreadsParams
 
-NAMES = {"bfloat16": "BFloat16", "half": "Half", "float": "Float"}
+NAMES = {
+    "bfloat16": "BFloat16",
+    "half": "Half",
+    "float": "Float",
+    "tf32": "Float",
+    "int8": "Int8",
+    "int32": "Int32",
+}
 ITEMS = {
     "bfloat16": "bfloat16",
     "half": "float16",
     "float": "float32",
+    "tf32": "float32",
     "e4m3": "float8_e4m3fn",
     "e5m2": "float8_e5m2",
     "int8": "int8",
 }
-"""What `DataType` and PyTorch call the types."""
+"""What `DataType` and PyTorch call the types; `tf32` are floats of so many bits."""
+
+RESULTS = {"tf32": "float", "int8": "int32"}
+"""Types of results that are not those of the operands."""
+
+PRECISION: Mapping[str, Precision] = {"tf32": "tf32", "e4m3": "fast", "e5m2": "fast"}
+"""What products may give up that are not exact."""
+
+TF32_BITS = -1 << 13
+"""Of a float's bits, those that TF32 keeps."""
 
 PEER = "cublas"
 """The contender that the others are held against."""
@@ -66,6 +84,10 @@ class Case:
         return f"{batch}{self.m}x{self.n}x{self.k} {layout}{shared} {self.dtype} to {self.out}"
 
     @property
+    def precision(self) -> Precision:
+        return PRECISION.get(self.dtype, "exact")
+
+    @property
     def sides(self) -> tuple[tuple[int, int, int, bool], ...]:
         """Of each operand: batches, rows, columns, and whether it lies in memory by columns."""
         of_b = 0 if self.shared else self.batch
@@ -82,22 +104,28 @@ def said(text: str, dtype: str = "bfloat16") -> Case:
     sizes, _, layout = text.partition(":")
     *batch, m, n, k = map(int, sizes.split("x"))
     a_fast, b_fast = list(layout or "kk")
-    return Case(
-        m=m, n=n, k=k, batch=sum(batch), a_fast=a_fast, b_fast=b_fast, dtype=dtype, out=dtype
-    )
+    out = RESULTS.get(dtype, dtype)
+    return Case(m=m, n=n, k=k, batch=sum(batch), a_fast=a_fast, b_fast=b_fast, dtype=dtype, out=out)
 
 
 def operands(case: Case, device: str = "cuda") -> tuple[Any, Any]:
-    """Fresh operands of -2 to 2, in the layout of the case."""
+    """Fresh operands of -2 to 2, or any bytes, in the layout of the case."""
     import torch
 
     dtype = getattr(torch, ITEMS[case.dtype])
 
+    def numbers(full: tuple[int, ...]) -> Any:
+        if case.dtype == "int8":
+            return torch.randint(-128, 128, full, device=device, dtype=dtype)
+        tensor = torch.rand(full, device=device).mul_(4).sub_(2).to(dtype)
+        if case.dtype == "tf32":
+            tensor.view(torch.int32).bitwise_and_(TF32_BITS)
+        return tensor
+
     def made(batch: int, rows: int, columns: int, turned: bool) -> Any:
         shape = (columns, rows) if turned else (rows, columns)
         full = (batch, *shape) if batch else shape
-        tensor = torch.rand(full, device=device).mul_(4).sub_(2).to(dtype)
-        return tensor.transpose(-1, -2) if turned else tensor
+        return numbers(full).transpose(-1, -2) if turned else numbers(full)
 
     a, b = (made(*side) for side in case.sides)
     return a, b
@@ -107,7 +135,10 @@ def theirs(case: Case, a: Any, b: Any) -> Callable[[], Any]:
     """PyTorch's product, which writes floats itself where they are asked for."""
     import torch
 
-    if case.out == case.dtype:
+    torch.backends.cuda.matmul.allow_tf32 = case.dtype == "tf32"
+    if case.dtype == "int8":
+        return lambda: torch._int_mm(a, b)
+    if case.out in (case.dtype, RESULTS.get(case.dtype)):
         return lambda: torch.matmul(a, b)
     if case.batch == 0:
         return lambda: torch.mm(a, b, out_dtype=torch.float32)
@@ -116,8 +147,10 @@ def theirs(case: Case, a: Any, b: Any) -> Callable[[], Any]:
 
 
 def error_of(result: Any, a: Any, b: Any) -> float:
-    """`beyond` of a product, against sums in float."""
-    return beyond(result, a.float() @ b.float(), a.shape[-1])
+    """`beyond` of a product, against sums in float; those of floats and bytes are doubles."""
+    short = a.element_size() == 2
+    wide = [each.float() if short else each.double() for each in (a, b)]
+    return beyond(result, wide[0] @ wide[1], a.shape[-1])
 
 
 def beyond(result: Any, wanted: Any, depth: int) -> float:
@@ -128,11 +161,18 @@ def beyond(result: Any, wanted: Any, depth: int) -> float:
     """
     import torch
 
+    if not result.is_floating_point():
+        return 0.0 if bool((result == wanted).all()) else math.inf
     if not bool(torch.isfinite(result).all()):
         return math.inf
     eps = torch.finfo(result.dtype).eps
     allowed = wanted.abs().mul_(eps).add_(2.0**-23 * (depth / 16 + 4) * 4 * depth**0.5)
     return float((result.to(wanted.dtype) - wanted).abs_().div_(allowed).max())
+
+
+def spoil(result: Any) -> None:
+    """Fill a result with what no product comes to."""
+    result.fill_(math.nan if result.is_floating_point() else 2**31 - 1)
 
 
 def _nvfuser(a: Any, b: Any) -> Callable[[], Any]:
@@ -247,7 +287,7 @@ class Turns:
         self.rows.append(row)
         try:
             call = build()
-            call().fill_(math.nan)  # the next result most likely gets this memory
+            spoil(call())  # the next result most likely gets this memory
             row["error"] = self.error(call())
         except Exception as failure:
             row["failed"] = one_line(failure)

@@ -4,6 +4,7 @@ python -m bench.random_products --seed 7 --count 100          # what the model c
 python -m bench.random_products --seed 7 --count 30 --all 12  # and its next candidates: regret
 python -m bench.random_products --seed 7 --odd                # any sizes, batches, results in float
 python -m bench.random_products --seed 7 --dtype float        # which threads multiply, exactly
+python -m bench.random_products --seed 7 --dtype int8         # or tf32
 python -m bench.random_products --count 0 --fixed             # sizes that everybody measures
 
 Kernels are compiled in as many processes as there are cores, then each result is held against sums
@@ -37,6 +38,7 @@ from bench.products import (
     NAMES,
     PEER,
     PEERS,
+    RESULTS,
     Case,
     Row,
     Turns,
@@ -62,6 +64,7 @@ LEAST, MOST, DEEPEST = 64, 8192, 16384
 """Sizes of m and n, and the largest k, that are drawn, evenly by their logarithm."""
 
 SHORT = ("bfloat16", "half")
+DTYPES = (*SHORT, "float", "tf32", "int8")
 
 LAYOUTS = ("kk", "kn", "mk", "mn")
 CUBES = ("2048x2048x2048", "4096x4096x4096", "8192x8192x8192")
@@ -78,7 +81,10 @@ LARGEST_WORK, LARGEST_ELEMENTS = 2.0**40, 2**28
 
 
 def drawn(seed: int, count: int, dtypes: Sequence[str] = SHORT) -> list[Case]:
-    """Cases of sizes that are multiples of 8, in every layout, of these types."""
+    """Cases of sizes that are multiples of 8, in every layout, of these types.
+
+    Bytes, and floats as TF32, lie along k, as tensor cores take them.
+    """
     source = random.Random(seed)
 
     def size(most: int) -> int:
@@ -87,14 +93,15 @@ def drawn(seed: int, count: int, dtypes: Sequence[str] = SHORT) -> list[Case]:
 
     def case() -> Case:
         dtype = source.choice(dtypes)
+        any_way = dtype not in RESULTS
         return Case(
             m=size(MOST),
             n=size(MOST),
             k=size(DEEPEST),
-            a_fast=source.choice("km"),
-            b_fast=source.choice("kn"),
+            a_fast=source.choice("km" if any_way else "k"),
+            b_fast=source.choice("kn" if any_way else "k"),
             dtype=dtype,
-            out=dtype,
+            out=RESULTS.get(dtype, dtype),
         )
 
     return [case() for _ in range(count)]
@@ -149,7 +156,8 @@ def executable(case: Case) -> Executable:
             )
             for batch, _, _, turned in case.sides
         ]
-        fd.add_output(fd.ops.cast(fd.ops.matmul(*given), getattr(DataType, NAMES[case.out])))
+        product = fd.ops.matmul(*given, precision=case.precision)
+        fd.add_output(fd.ops.cast(product, getattr(DataType, NAMES[case.out])))
     return Executable(fd.fusion)
 
 
@@ -228,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100, help="sizes that are drawn")
     parser.add_argument("--odd", action="store_true", help="any sizes, batches, results in float")
-    parser.add_argument("--dtype", choices=sorted(NAMES), help="of all others than odd sizes")
+    parser.add_argument("--dtype", choices=DTYPES, help="of all others than odd sizes")
     parser.add_argument("--all", type=int, default=1, help="candidates to time of each size")
     parser.add_argument("--kinds", action="store_true", help="all of other kinds, the best of each")
     parser.add_argument("--clusters", nargs="*", default=[], help="4x2: blocks of more to try")

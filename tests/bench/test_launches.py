@@ -13,7 +13,7 @@ def test_sizes_are_the_same_for_a_seed_and_of_all_kinds() -> None:
     cases = bench.drawn(3, 400)
     assert cases[:20] == bench.drawn(3, 20) != bench.drawn(4, 20)
     plain = [each.case for each in cases if isinstance(each.case, Case)]
-    assert {each.dtype for each in plain} == set(ITEMS)
+    assert {each.dtype for each in plain} == set(ITEMS) - {"float"}
     assert {(c.a_fast, c.b_fast) for c in plain} == {(a, b) for a in "km" for b in "kn"}
     assert max(max(c.batch, 1) * c.m * c.n * c.k for c in plain) <= MOST_WORK
     assert min(c.m for c in plain) < 4
@@ -39,13 +39,10 @@ def test_a_size_is_right(case: Case | grouped.Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("dtype", "out"), [("bfloat16", "bfloat16"), ("float", "float"), ("e4m3", "float")]
+    ("dtype", "out"), [("bfloat16", "bfloat16"), ("tf32", "float"), ("e4m3", "float")]
 )
 def test_what_is_wrong_is_found(dtype: str, out: str) -> None:
-    precision = bench.PRECISION.get(dtype, "exact")
-    launch = Launch(
-        case=Case(m=64, n=32, k=512, dtype=dtype, out=out), share=0, precision=precision
-    )
+    launch = Launch(case=Case(m=64, n=32, k=512, dtype=dtype, out=out), share=0)
     a, b = bench.given(launch, "cpu")
     right = (a.float() @ b.float()).to(torch.bfloat16 if out == "bfloat16" else torch.float32)
     assert bench.error(launch, right, (a, b)) <= 1
