@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bench.host_modules import MODULES, call_of
 from bench.measure import Setting, one_line, setting_here, significant
 from bench.peers import chosen, installed
 from bench.row import Row
@@ -22,9 +25,8 @@ ELEMENTS = 1024
 
 _Call = Callable[[], Any]
 
-_CALLS = 1000
-_BATCHES = 21
-_NORM = (16, 64)
+_CALLS = 300
+_BATCHES = 41
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ def measure_host(setting: Setting) -> list[Row]:
 
 
 def problems(setting: Setting) -> list[Problem]:
-    """Sums of two tensors; six tensors and two results; an RMSNorm, without and with gradients."""
+    """Sums of two tensors; six tensors and two results; modules, without and with gradients."""
     import torch
 
     given = [torch.randn(ELEMENTS, device="cuda") for _ in range(6)]
@@ -65,12 +67,8 @@ def problems(setting: Setting) -> list[Problem]:
         "warpsmith_python": lambda: _fused(_six, given, python=True),
         "warpsmith_execute": lambda: _definition(_ours(), given, _define_six),
     }
-    norms = {"warpsmith": lambda: _norm(_warpsmith_norm, backward=False)}
-    trained = {"warpsmith": lambda: _norm(_warpsmith_norm, backward=True)}
     if "torch" in named:
         add["torch"] = lambda: lambda: torch.add(given[0], given[1])
-        norms["torch"] = lambda: _norm(_torch_norm, backward=False)
-        trained["torch"] = lambda: _norm(_torch_norm, backward=True)
     if "torch_compile" in named:
         add["torch_compile"] = lambda: _torch_compiled(_add, given[:2])
         six["torch_compile"] = lambda: _torch_compiled(_six, given)
@@ -78,12 +76,10 @@ def problems(setting: Setting) -> list[Problem]:
         add["nvfuser"] = lambda: _definition(_nvfuser(), given[:2], _define_add)
         six["nvfuser"] = lambda: _definition(_nvfuser(), given, _define_six)
     wide = [each.double() for each in given]
-    normal, gradients = _norm_expected()
     return [
         Problem("add", (ELEMENTS,), (_add(*wide[:2]),), 1e-6, add),
         Problem("six", (ELEMENTS,), _six(*wide), 1e-6, six),
-        Problem("rms_norm", _NORM, normal, 1e-5, norms),
-        Problem("rms_norm_trained", _NORM, (*normal, *gradients), 1e-5, trained),
+        *_modules(named),
     ]
 
 
@@ -96,8 +92,7 @@ def _measured(setting: Setting, problem: Problem) -> list[Row]:
             call = build()
             for _ in range(2):  # the second goes the short way
                 result = call()
-                results = result if isinstance(result, list | tuple) else (result,)
-                pairs = zip(results, problem.expected, strict=True)
+                pairs = zip(_results(result), problem.expected, strict=True)
                 errors[name] = max(relative_error(got, want) for got, want in pairs)
                 if not errors[name] <= problem.most:
                     raise ValueError(f"wrong result, relative error {errors[name]:.3g}")
@@ -183,59 +178,26 @@ def _torch_compiled(function: Callable[..., Any], given: Sequence[Any]) -> _Call
     return lambda: made(*given)
 
 
-def _norm_inputs() -> tuple[Any, Any, Any]:
+def _modules(named: Sequence[str]) -> list[Problem]:
+    """Each module, forward and with gradients; ours, and torch's."""
     import torch
 
-    draw = torch.Generator(device="cuda").manual_seed(1)
-    rows, columns = _NORM
-    shapes = (_NORM, (columns,), (rows, columns))
-    x, weight, dy = (torch.randn(s, device="cuda", generator=draw) for s in shapes)
-    return x, weight, dy
-
-
-def _warpsmith_norm() -> Any:
     from warpsmith import nn
 
-    return nn.RMSNorm(_NORM[1], eps=1e-6, device="cuda")
+    made = []
+    for (name, module), backward in itertools.product(MODULES.items(), (False, True)):
+        called = functools.partial(call_of, module, backward=backward, device="cuda")
+        builders: dict[str, Callable[[], _Call]] = {"warpsmith": functools.partial(called, nn)}
+        if "torch" in named:
+            builders["torch"] = functools.partial(called, torch.nn)
+        expected = _results(called(torch.nn, wide=True)())
+        title = f"{name}_trained" if backward else name
+        made.append(Problem(title, module.values[0], expected, 1e-5, builders))
+    return made
 
 
-def _torch_norm() -> Any:
-    import torch
-
-    return torch.nn.RMSNorm(_NORM[1], eps=1e-6, device="cuda")
-
-
-def _norm(build: Callable[[], Any], *, backward: bool) -> _Call:
-    """A module's forward call; with `backward` its result, and gradients of x and the weight."""
-    import torch
-
-    norm = build()
-    x, weight, dy = _norm_inputs()
-    with torch.no_grad():
-        norm.weight.copy_(weight)
-    if not backward:
-        norm.requires_grad_(False)
-        return lambda: norm(x)
-    x.requires_grad_(True)
-
-    def trained() -> tuple[Any, ...]:
-        x.grad = norm.weight.grad = None
-        y = norm(x)
-        y.backward(dy)
-        return y.detach(), x.grad, norm.weight.grad
-
-    return trained
-
-
-def _norm_expected() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    import torch
-
-    x, weight, dy = (each.double() for each in _norm_inputs())
-    x.requires_grad_(True)
-    weight.requires_grad_(True)
-    y = torch.nn.functional.rms_norm(x, (_NORM[1],), weight, 1e-6)
-    y.backward(dy)
-    return (y.detach(),), (x.grad, weight.grad)
+def _results(found: Any) -> tuple[Any, ...]:
+    return tuple(found) if isinstance(found, list | tuple) else (found,)
 
 
 def _row(
