@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -54,7 +54,17 @@ _KEPT = (
 
 
 def decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """Torch's operators with the functions that take them apart."""
+    """Torch's operators with the functions that take them apart.
+
+    They are collected again when operators were registered: that takes 40 ms.
+    """
+    composite = torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")
+    return _collected(len(composite))
+
+
+@lru_cache(maxsize=1)
+def _collected(composite: int) -> Mapping[Any, Callable[..., Any]]:
+    """As `decompositions`, where so many operators are composite."""
     further = [getattr(aten, name) for name in _FURTHER]
     found = {**core_aten_decompositions(), **get_decompositions(further)}
     found[aten.nll_loss_backward.default] = _nll_loss_backward
