@@ -23,8 +23,10 @@ BENCH ?= pointwise reduction compile host
 
 # Each of the two processes of tests has one core: threads of NumPy and torch would wait for each
 # other. Bytecode is kept whatever the environment says, for the many processes that tests start.
+# What is freed stays in their heaps: each compile by NVRTC would ask the system for it again.
 TESTED := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
-	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu
+	MALLOC_TRIM_THRESHOLD_=536870912 MALLOC_MMAP_THRESHOLD_=33554432 \
+	$(PYTHON) -m pytest -n 2 --dist worksteal --timeout 300 --ignore=tests/gpu -p no:logging
 
 .PHONY: demo test test-all test-browser check gpu bench docs format clean .venv
 .DEFAULT_GOAL := test

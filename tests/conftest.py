@@ -13,7 +13,9 @@ import pytest
 
 from tests.support import binaries
 from warpsmith import knobs
+from warpsmith.engine import emission, proofs
 from warpsmith.errors import SimulationError
+from warpsmith.runtime import cache
 from warpsmith.runtime.cache import CubinCache
 from warpsmith.runtime.source import Binary, Source
 from warpsmith.sim.library import library
@@ -34,11 +36,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Garbage is sought rarely, and never in what was imported and collected: 7 % of the time."""
+    """Garbage is sought rarely, and never in what was imported and collected: 7 % of the time.
+
+    In all that tests leave behind it is sought after ten million objects.
+    """
     gc.collect()
     gc.freeze()
     gc.enable()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,14 +91,22 @@ def spread(cases: list[pytest.Function], count: int) -> set[pytest.Function]:
 
 @pytest.fixture(autouse=True, scope="session")
 def kept_kernels() -> Iterator[None]:
-    """Where other processes look for kernels, none is kept that only pretends to be compiled."""
+    """Where other processes look for kernels, none is kept that only pretends to be compiled.
+
+    Memory is not given back after each of them, which the next would ask the system for again.
+    """
     shared, store = knobs.Knobs().cache_dir, CubinCache.store
 
     def checked(self: CubinCache, source: Source, binary: Binary) -> None:
         assert binary.cubin or self.directory != shared, f"{source.entry} has no code"
         store(self, source, binary)
 
-    with mock.patch.object(CubinCache, "store", checked):
+    with (
+        mock.patch.object(CubinCache, "store", checked),
+        mock.patch.object(cache, "give_back"),
+        mock.patch.object(emission, "give_back"),
+        mock.patch.object(proofs, "give_back"),
+    ):
         yield
 
 

@@ -27,7 +27,7 @@ SMALL = [
 LARGEST_ERROR = {"bfloat16": 2.0**-7, "float": 2e-6}
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("problem", "device"),
     [

@@ -9,7 +9,7 @@ from warpsmith import knobs
 SMALL = (72, 136, 64)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", programs(), ids=lambda program: program.name)
 def test_programs_are_right(program: Program) -> None:
     inputs = inputs_of(program, SMALL, "cpu")

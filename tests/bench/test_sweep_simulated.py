@@ -71,7 +71,7 @@ def cases() -> list[Any]:
     return found
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("problem", "rows_timed"), cases())
 def test_clean_and_right(
     problem: Problem, rows_timed: int, monkeypatch: pytest.MonkeyPatch

@@ -76,7 +76,7 @@ def kernel_text(exprs: Iterator[Expr]) -> str:
     )
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [*NUMBERS, None], ids=lambda d: d.value if d else "casts")
 def test_what_is_straight_has_no_branch(dtype: DataType | None) -> None:
     text = kernel_text(casts() if dtype is None else computed(dtype))

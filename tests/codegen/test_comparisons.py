@@ -25,7 +25,7 @@ def chosen(question: Callable[[Any, Any], Any], value: Any, bound: float) -> Any
     return ops.where(question(value, bound), value, -1.5)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CHOICES)
 def test_ptxas_leaves_each_comparison_of_floats(name: str) -> None:
     """It took these to be true of NaN, too: the PTX was right, and the machine code was not."""

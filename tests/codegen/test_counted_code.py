@@ -15,7 +15,7 @@ def forms(text: str) -> tuple[str, str]:
     return binary.ptx, disassemble(binary.cubin)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("text", "asked", "found"),
     [

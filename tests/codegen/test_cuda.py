@@ -140,7 +140,7 @@ def summed(*dims: int) -> Callable[[], Program]:
     return make
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("index_type", [DataType.Int32, DataType.Int])
 @pytest.mark.parametrize(
     "make",

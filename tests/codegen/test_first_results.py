@@ -28,7 +28,7 @@ CASES: list[tuple[Block, Axes]] = [
 COUNTS = (1, 3, 4, 8)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("block", "axes"), CASES)
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("kind", ["float", "double"])

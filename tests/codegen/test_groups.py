@@ -44,7 +44,7 @@ def in_order(counts: list[int]) -> list[int]:
     return found
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_parts_of_groups(seed: int) -> None:
     source = random.Random(seed)

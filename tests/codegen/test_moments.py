@@ -24,7 +24,7 @@ CASES: list[tuple[Block, Axes]] = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("count", [4, 8])
 @pytest.mark.parametrize(("block", "axes"), CASES)
 def test_moments_are_those_of_triples(block: Block, axes: Axes, count: int) -> None:

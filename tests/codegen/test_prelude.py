@@ -50,7 +50,7 @@ def test_all_names_have_the_prefix_and_no_header_is_included() -> None:
     assert not re.search(r"#\s*define", text)
 
 
-@pytest.mark.few(26)
+@pytest.mark.few(13)
 @pytest.mark.parametrize("name", PIECES)
 def test_a_piece_compiles_alone(name: str) -> None:
     assert "warning" not in compiled([name], "", "").log

@@ -49,7 +49,7 @@ def block_reduce_kernel(
     return compiled(["reduce_ops", "block_reduce"], "char* data", body)
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("axes", AXES)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_block_reduce_needs_shared_memory_exactly_where_its_twin_says(
@@ -61,7 +61,7 @@ def test_block_reduce_needs_shared_memory_exactly_where_its_twin_says(
     assert ("st.shared" in binary.ptx) == ("bar.sync" in binary.ptx) == (scratch > 0)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("count", [3, 16])
 @pytest.mark.parametrize("axes", AXES)

@@ -199,7 +199,7 @@ def test_the_compiler_keeps_reads_behind_the_wait_that_names_them() -> None:
 # --- text --------------------------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "ptx"),
     [

@@ -107,7 +107,7 @@ def having(pattern: str, code: tuple[str, ...]) -> list[int]:
     return [place for place, line in enumerate(code) if re.search(pattern, line)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_one_election_and_no_loop_over_lanes(name: str) -> None:
     code = machine_code(name)
@@ -119,7 +119,7 @@ def test_one_election_and_no_loop_over_lanes(name: str) -> None:
     assert not having(r"BRA\.U\.ANY", code)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_ptxas_knows_that_warps_branch_whole(name: str) -> None:
     """The number of a warp is read from one lane, once; lanes that branch by it do not meet again.

@@ -133,7 +133,7 @@ def test_tensors_without_dimensions_wrap_beside_others(number: int) -> None:
         same(got, want, number)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_casts_to_all_types_and_from_them(dtype: DataType) -> None:
     """From floats by way of Int32, beyond which a result is unspecified."""

@@ -73,7 +73,7 @@ def stores(found: tuple[Issue, ...]) -> list[Issue]:
 # --- machine code ------------------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", KERNELS)
 def test_copies_are_issued_once_and_straight_on(name: str) -> None:
     for issue in issues(text_of(name)):

@@ -89,7 +89,7 @@ SWEEPS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [4096, 1000, 129])
 @pytest.mark.parametrize("name", SWEEPS)
 def test_new_row_counts_compile_what_the_documentation_says(

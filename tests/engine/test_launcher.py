@@ -41,7 +41,7 @@ def both(gpu: StandIn, executable: Executable, inputs: list[Any]) -> tuple[Any, 
     return by_python, by_c
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(300))
 def test_random_programs(gpu: StandIn, seed: int) -> None:
     executable, inputs = random_call(seed)

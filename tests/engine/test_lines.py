@@ -65,7 +65,7 @@ def between(gpu: StandIn, executable: Executable, inputs: list[Any]) -> bool:
     return by_c is not None
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(200))
 def test_calls_between_two_of_random_programs(gpu: StandIn, seed: int) -> None:
     program = generate(seed)

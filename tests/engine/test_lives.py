@@ -155,7 +155,7 @@ def test_no_room_lets_go_of_all(memory: Memory, monkeypatch: pytest.MonkeyPatch)
     assert len(memory.made()) == before
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(100))
 def test_random_programs_launch_the_same_in_turns(gpu: StandIn, memory: Memory, seed: int) -> None:
     executable, given = random_call(seed)

@@ -39,7 +39,7 @@ def check(case: Case, fd: FusionDefinition, given: list[torch.Tensor]) -> None:
         )
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(12)
 @pytest.mark.filterwarnings("ignore:var.* degrees of freedom")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize(

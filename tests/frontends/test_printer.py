@@ -95,7 +95,7 @@ def defined(body: Body) -> FusionDefinition:
     return fd
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_round_trip(name: str) -> None:
     body, inputs = PROGRAMS[name]

@@ -78,7 +78,7 @@ def test_others_stay_apart(program: Program) -> None:
     assert first.elements == second.elements
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [apart, in_turn, of_two_kinds, once, both_stored])
 def test_right_and_clean(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blocks, which come by several rows each."""

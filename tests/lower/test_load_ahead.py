@@ -36,7 +36,7 @@ def ahead(kernel: Kernel) -> list[TileCopy]:
     return [s for s in walk(kernel.body[:place]) if isinstance(s, TileCopy)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("inner", "last"),
     [(64, 136), (1792, 72), (64, 9000), (2048, 64)],

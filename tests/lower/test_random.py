@@ -73,7 +73,7 @@ def run(program: Any, inputs: list[Any], device: Any, rings: Any = "auto") -> li
     return list(found) if isinstance(found, tuple) else [found]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [(3, 64), (5, 33), (2, 1030)], ids=str)
 @pytest.mark.parametrize("program", [alone, gaussian, beside_columns, forward, backward])
 def test_what_is_dropped_depends_on_the_place_alone(program: Any, shape: tuple[int, int]) -> None:

@@ -64,7 +64,7 @@ def is_memory(buffer: Buffer) -> bool:
     return buffer.memory is MemoryType.global_
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", EPILOGUES)
 @pytest.mark.parametrize(
     ("rows", "columns", "depth", "chained"),

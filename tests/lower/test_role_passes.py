@@ -76,7 +76,7 @@ def stored(index: Expr) -> Store:
     return Store(OUT, index, ZERO)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_stay_clean_and_right(name: str) -> None:
     case = CASES[name]()

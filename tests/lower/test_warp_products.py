@@ -46,7 +46,7 @@ def check(
     assert excess(result, *given) <= 0
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [D.Half, D.Float, D.Int8, D.Double, D.Float8_e4m3fn])
 def test_each_type_has_its_instruction(dtype: DataType) -> None:
     fd = warp_product(dtype)
@@ -57,14 +57,14 @@ def test_each_type_has_its_instruction(dtype: DataType) -> None:
 SIZES = [(1, 1, 1), (1, 64, 8), (2, 3, 129), (7, 101, 64), (16, 32, 64), (17, 31, 135), (64, 1, 66)]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_all_sizes_by_one_kernel(sizes: tuple[int, int, int]) -> None:
     """By TMA where rows begin at multiples of 16 bytes, else by threads, with zeros at the ends."""
     check(warp_product(), D.BFloat16, sizes)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("role", [{}, {"role": "load", "stages": 3}])
 @pytest.mark.parametrize("k", [0, 320, 321])
 def test_tiles_come_through_stages(role: dict[str, Any], k: int) -> None:
@@ -91,7 +91,7 @@ LOADS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", LOADS)
 def test_matrices_are_loaded_where_the_layout_lets_them(name: str) -> None:
     """Only 16 bits are turned on their way; others that lie so each thread loads for itself."""

@@ -59,7 +59,7 @@ def test_steps_with_a_mean_each_are_batched_from_the_first_pass_on() -> None:
     assert all(step.batch is None for step in steps(ragged.body))
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("shape", [(1, 1), (70, 9), (200, 24), (1030, 4), (4, 1030), (40, 512)])
 @pytest.mark.parametrize("dims", [ROWS, COLUMNS, ALL])

@@ -61,7 +61,7 @@ def test_gated_units(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("size", [8, 4])
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 def test_rotations(dtype: torch.dtype, interleaved: bool, size: int) -> None:
     x, weight = drawn((2, 5, 3, 8), dtype), drawn((8,), dtype, 1)
     for shape in ((5, 1, size), (2, 5, 1, size), (size,)):

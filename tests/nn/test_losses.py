@@ -66,7 +66,7 @@ def check(x: torch.Tensor, target: torch.Tensor, weight: Any = None, **rest: Any
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.few(10)
+@pytest.mark.few(5)
 def test_results_and_gradients(
     dtype: torch.dtype, reduction: str, smoothing: float, weighted: bool
 ) -> None:
@@ -166,7 +166,7 @@ def test_loss_and_gradient_in_one_pass(dtype: torch.dtype, reduction: str) -> No
     assert none[1].shape == (0, 13)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [257, 2048, 4100])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_kernels(dtype: torch.dtype, columns: int) -> None:

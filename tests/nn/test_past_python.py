@@ -53,7 +53,7 @@ def results(given: dict[str, torch.Tensor], columns: int) -> tuple[torch.Tensor,
     return functional.add_layer_norm(x, residual, (columns,), weight, bias)
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("names", "wanted"),
     [
@@ -90,7 +90,7 @@ def test_those_that_are_wanted(
     assert not node
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("few", [0, calls.FEW], ids=["kept", "computed again"])
 @pytest.mark.parametrize("names", ["x", "x weight bias", "x residual", "x residual weight bias"])
 def test_launches_are_those_of_python(

@@ -51,7 +51,7 @@ def test_operands_that_do_not_fit_are_refused(call: Any, words: str) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"label_smoothing": 0.1, "z_loss": 1e-4}])
 @pytest.mark.parametrize("shape", [(8192, 32000), (4096, 128256), (8192, 31999), (4096, 50257)])
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 def test_logits_are_read_once_each_way(shape: tuple[int, int], options: dict[str, float]) -> None:
     """Forward, only numbers of rows cross memory; backward there is one kernel."""
     rows, _ = shape

@@ -23,7 +23,7 @@ OPERATIONS: dict[str, Operation] = {
 }
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("a", DTYPES)
 def test_two_tensors(name: str, a: DataType) -> None:

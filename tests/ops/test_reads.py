@@ -69,7 +69,7 @@ def given(dtype: DataType) -> tuple[torch.Tensor, torch.Tensor]:
     return random((3, 5, 4), dtype), torch.randint(0, 3, (5, 4), generator=torch.manual_seed(1))
 
 
-@pytest.mark.few(176)
+@pytest.mark.few(88)
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", [*BY_SIZES, *BY_INDICES])
@@ -84,7 +84,7 @@ def test_meaning_is_that_of_torch(name: str, dtype: DataType, static: bool) -> N
         torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_kernels_read_any_layout(layout: str) -> None:
     """All of one call: kernels, on the simulator where there is no GPU."""

@@ -19,7 +19,7 @@ def test_meaning(kind: str, size: tuple[int, int, int]) -> None:
     torch.testing.assert_close(got.double(), wanted, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("types", [(E4, E4), (E4, E5)])
 @pytest.mark.parametrize("dtype", [DataType.BFloat16, DataType.Float])

@@ -142,7 +142,7 @@ WRITES: dict[str, Writes] = {
 }
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("device", ["reference", "auto"])
 @pytest.mark.parametrize("static", [False, True])
 @pytest.mark.parametrize("name", WRITES)

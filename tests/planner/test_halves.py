@@ -45,7 +45,7 @@ def wanted(h: Any, step: int) -> Any:
     return a / (1 + np.exp(-a)) * b
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("form", ["linear", "matmul", "turns", "bias"])
 def test_both_parts_of_the_weight_are_read_where_they_lie(form: str) -> None:
     step = 1 + (form == "turns")

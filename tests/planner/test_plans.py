@@ -69,7 +69,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_ordinary_programs_run_and_are_right(name: str) -> None:
     program, arrays = PROGRAMS[name]

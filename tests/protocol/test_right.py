@@ -20,7 +20,7 @@ from warpsmith.protocol.sizes import symbols_of
 from warpsmith.targets.hopper import H200
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_roles_by_hand(name: str) -> None:
     case = CASES[name]()
@@ -115,7 +115,7 @@ TURNS: dict[str, Callable[[], FusionDefinition]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", TURNS)
 def test_groups_as_lowered(name: str) -> None:
     kernel = lowered(TURNS[name]())
@@ -124,7 +124,7 @@ def test_groups_as_lowered(name: str) -> None:
         check(kernel, dict.fromkeys(symbols_of(kernel), size), target=H200)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", LOWERED)
 @pytest.mark.parametrize("feed", [Feed(Kind.bulk, 2), Feed(Kind.tma, 3)], ids=str)
 def test_roles_as_lowered(name: str, feed: Feed) -> None:
@@ -143,7 +143,7 @@ def ringed() -> Iterator[object]:
                 yield pytest.param(case, ring, id=f"{case.name}-{ring}")
 
 
-@pytest.mark.few(24)
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("case", "ring"), list(ringed()))
 def test_rings_without_roles(case: Case, ring: Ring) -> None:
     kernel = lowered(case.schedule(ring))

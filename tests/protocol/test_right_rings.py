@@ -27,7 +27,7 @@ def chosen(kind: Kind) -> tuple[Ring, Ring]:
     return every[0], every[-1]
 
 
-@pytest.mark.few(30)
+@pytest.mark.few(15)
 @pytest.mark.parametrize(
     ("case", "ring"),
     [

@@ -107,7 +107,7 @@ def random_exprs(random: Random) -> Iterator[Expr]:
         yield make(random, leaves, random.randint(1, 4))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("batch", range(8))
 def test_what_is_called_independent_is_the_same_for_all_values(batch: int) -> None:
     random = Random(batch)

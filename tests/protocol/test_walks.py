@@ -43,7 +43,7 @@ def steps_of(statements: Sequence[Statement]) -> Trace:
     return [(s.kind.name, s.place, s.amount) for s in found]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("batch", range(10))
 def test_random_bodies(batch: int) -> None:
     random = Random(batch)

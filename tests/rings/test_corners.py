@@ -64,7 +64,7 @@ def doubled(
     return define
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_nothing_to_load(case: Case) -> None:
     for kind in (case.kinds[0], case.kinds[-1]):

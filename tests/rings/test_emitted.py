@@ -157,7 +157,7 @@ def test_what_is_stored_was_made_visible_and_committed(name: str) -> None:
 # --- machine code --------------------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", names(ALL))
 def test_copies_are_asked_for_by_instructions_of_the_tma_unit(name: str) -> None:
     found = {line.split(" ")[0] for line in machine_code(name) if COPY.match(line)}
@@ -172,7 +172,7 @@ def test_copies_are_asked_for_by_instructions_of_the_tma_unit(name: str) -> None
         assert kinds == loads | stores
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", names(ALL))
 def test_ptxas_knows_that_one_lane_asks(name: str) -> None:
     """Where it does not, each copy is a loop that elects one of the lanes left (BRA.U.ANY).

@@ -19,7 +19,7 @@ MATRIX = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("case", "ring"), MATRIX)
 def test_results(case: Case, ring: Ring) -> None:
     fd = case.schedule(ring)

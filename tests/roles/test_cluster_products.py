@@ -113,7 +113,7 @@ def test_a_tile_that_cannot_be_cut_is_loaded_by_each_block() -> None:
     assert sharing(cluster_product((16, 1)))["T6"] == ()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stored_by_role", [False, True])
 @pytest.mark.parametrize(("blocks", "rows"), [(2, 20), (4, 36)])
 def test_a_row_for_all_blocks_that_threads_read(

@@ -72,7 +72,7 @@ def shifted(array: Array) -> Array:
     return memory[1:].reshape(array.shape)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore::warpsmith.errors.SpillWarning")
 @pytest.mark.parametrize("only_first", [False, True])
 @pytest.mark.parametrize("case", every(12, LOADED_BY_TMA))

@@ -31,7 +31,7 @@ def digest(case: Case, feed: Feed) -> bytes:
     return hashlib.sha256(f"{case.name}-{feed}".encode()).digest()
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("case", "feed", "orders"), list(kernels()))
 def test_results(case: Case, feed: Feed, orders: int) -> None:
     fd = case.schedule(feed)

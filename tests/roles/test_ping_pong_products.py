@@ -67,7 +67,7 @@ STORES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("stores", STORES)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_groups_that_compute_store(sizes: str, stores: str) -> None:

@@ -65,7 +65,7 @@ def test_one_agent_looks_up_for_all(cluster: tuple[int, int]) -> None:
     assert all("rows[" in text for text in texts.values())
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("band", [1, 2, 3])
 @pytest.mark.parametrize("cluster", [(1, 1), (1, 2), (2, 1)])
 @pytest.mark.parametrize("seed", range(4))

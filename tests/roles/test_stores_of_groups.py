@@ -23,7 +23,7 @@ SIZES = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [64, 128])
 @pytest.mark.parametrize("groups", [2, 4])
 def test_each_group_stores_its_own_tiles(groups: int, columns: int) -> None:

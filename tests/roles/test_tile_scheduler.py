@@ -34,7 +34,7 @@ from warpsmith.targets.hopper import H200
 ALL_STORES = {**STORES, "by a role": {}}
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("stores", ALL_STORES)
 @pytest.mark.parametrize("sizes", [(1, 1, 8), (64, 128, 72), (330, 136, 40)])
 def test_products(sizes: tuple[int, int, int], stores: str) -> None:

@@ -112,7 +112,7 @@ REDUCTIONS: tuple[Callable[[Fusion], None], ...] = (
 )
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("shape", [(1, 1), (2, 13), (5, 6), (4, 12)])
 @pytest.mark.parametrize("op", ["sum", "max"])
 @pytest.mark.parametrize("schedule", REDUCTIONS)

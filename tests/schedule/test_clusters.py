@@ -132,7 +132,7 @@ CASES = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("name", "op", "shape"), CASES)
 def test_right_on_every_machine(name: str, op: str, shape: tuple[int, int]) -> None:
     original = row_program(op).fusion

@@ -93,7 +93,7 @@ LOOPS = {
 }
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", LOOPS)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_same_sums_however_they_are_shared(name: str, reverse: bool) -> None:
@@ -114,7 +114,7 @@ AFFINE = CarryRule(
 )
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "name",
     [

@@ -38,7 +38,7 @@ def scaled(vector: int, part: int = 0) -> FusionDefinition:
     return fd
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("part", [0, THREADS * 4])
 @pytest.mark.parametrize("rows", [1, 2, 3, 9])
 @pytest.mark.parametrize("columns", [1, 3, 4, 17, 37, 38, 39, 40, 64])

@@ -45,7 +45,7 @@ def test_the_first_is_what_the_model_chooses(scheduler: str) -> None:
     assert len({first, *(params for _, params in others)}) == 1 + len(others) > 3
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("number", range(1, autotune.MOST))
 @pytest.mark.parametrize("scheduler", SMALL)
 def test_each_is_right(scheduler: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def attended(given: list[Array], scale: float | None = None) -> Array:
     return found
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("batch", "heads", "keys", "rows", "width", "how"),
     [

@@ -47,7 +47,7 @@ def test_as_few_as_take_no_more_turns(rows: int, columns: int, blocks: int) -> N
     assert (found["blocks"] - 1) * turns * at_once < rows <= found["blocks"] * turns * at_once
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("columns", [1088, 1728, 3392, 3712, 4032, 8896, 9344, 9920, 11712, 14400])
 def test_the_memory_is_asked_for_enough_ahead_and_no_more(columns: int) -> None:
     """Bytes that are on their way while a multiprocessor works on others."""

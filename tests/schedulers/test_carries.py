@@ -41,7 +41,7 @@ CASES: dict[str, Made] = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_are_clean_and_right(name: str) -> None:
     """Under all orders of warps, against float64; and PyTorch finds the same."""

@@ -97,7 +97,7 @@ LONG = [
 QUICK = ((BF16, 65537), (BF16, 1048576), (FLOAT, 131072))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("dtype", "columns"),
     [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in LONG],
@@ -126,7 +126,7 @@ def with_weights_in_shared(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(strategy, "choose", choose)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [4096, 4008])
 @pytest.mark.parametrize("kept", [1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -198,7 +198,7 @@ def test_weights_that_are_not_one_row_are_loaded_by_threads(
 # --- results -----------------------------------------------------------------------------------
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [(2, 2203), (1, 4104)])
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_right_in_two_blocks(build: Build, shape: tuple[int, int], two_blocks: None) -> None:

@@ -112,7 +112,7 @@ def centered(x: object) -> object:
     return average, ops.sub(x, average), ops.sum(x, [0])
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("columns", [3, 64, 1000])
 def test_means_are_right_whatever_their_elements(dtype: type, columns: int) -> None:

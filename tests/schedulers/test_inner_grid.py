@@ -80,7 +80,7 @@ def check(p: Program, shape: tuple[int, ...], splits: int = 2, **given: int | bo
     )
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kept", [0, 1, 9])
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("make", [batch_norm, gradient])
@@ -91,7 +91,7 @@ def test_turns_are_kept_or_read_again(make: Callable[..., Program], splits: int,
     assert any(buffer.name.endswith("_kept") for buffer in kernel.shared) == (kept > 0)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [BF16, FLOAT])
 @pytest.mark.parametrize("shape", [(5, 8, 49), (2, 16, 257), (40, 8, 35), (1, 8, 9), (3, 8, 8)])
 @pytest.mark.parametrize("make", [batch_norm, gradient])

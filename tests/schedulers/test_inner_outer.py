@@ -22,7 +22,7 @@ from warpsmith.ops.evaluate import evaluate
 from warpsmith.schedulers.rows.columns import refusal
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(1, 64), (5, 33), (19, 128), (3, 1030)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -66,7 +66,7 @@ def test_rows_are_read_by_one_kernel_and_columns_summed_by_another(
     assert "scheduler   reduction" in text
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(2, 1024), (7, 2048), (600, 32)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -109,7 +109,7 @@ def test_rows_of_floats_that_no_threads_have_exactly_spill_nothing(columns: int)
     assert warpsmith.fuse(layer_norm_backward).lower(*inputs).compile().n_spills == 0
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("columns", "dtype", "lanes", "threads"),
     [
@@ -245,7 +245,7 @@ def test_refusals_say_why(program: Any, words: str) -> None:
         np.testing.assert_allclose(result, expected, 1e-5, 1e-4)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [1024, 4096, 8192, 12288])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])

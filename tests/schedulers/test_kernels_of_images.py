@@ -12,7 +12,7 @@ from warpsmith.schedulers.rows import few
 from warpsmith.schedulers.rows.params import RowParams
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("make", "size", "dtype"),
     [

@@ -80,7 +80,7 @@ def test_a_role_that_copies_them_is_right(program: Any, many_bytes: None) -> Non
     check(program, 300, 1024, "bfloat16")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("program", [layer_norm_backward, rms_norm_backward])
 @pytest.mark.parametrize("first", [False, True])
 def test_backward_is_right(program: Any, first: bool, monkeypatch: pytest.MonkeyPatch) -> None:

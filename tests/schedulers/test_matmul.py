@@ -26,7 +26,7 @@ MORE = ((128, 256, 512), (384, 256, 320), (64, 64, 64), (1, 1000, 136), (300, 8,
 EMPTY = ((64, 64, 0), (0, 64, 64), (64, 0, 64))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "size", [*SIZES, *EMPTY, *(pytest.param(s, marks=pytest.mark.slow) for s in MORE)]
 )
@@ -123,7 +123,7 @@ def test_tiles_that_a_block_goes_round(monkeypatch: pytest.MonkeyPatch) -> None:
     check(result, x, weight)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [columns for _, columns in candidates.TILES])
 def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
     tile, chunk = (128, columns, 64), gcd(columns, 64)
@@ -135,7 +135,7 @@ def test_tiles_of_every_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> 
     check(result, x, weight)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("cluster", "columns"),
     [((2, 1), 136), ((4, 1), 136), ((1, 2), 136), ((2, 2), 136), ((2, 2), 129)],
@@ -284,7 +284,7 @@ def test_few_places_of_a_group_are_empty(tiles: int) -> None:
     assert -(-tiles // group) * group - tiles < max(1, tiles / 8)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("turned", ["", "ab"])
 @pytest.mark.parametrize(
     ("tile", "splits"), [((64, 32), 4), ((64, 64), 4), ((64, 64), 2), ((128, 64), 2)]

@@ -67,7 +67,7 @@ def matrices(p: Program, dtype: DataType = FLOAT, *, sums: DataType = FLOAT) -> 
 SIZES = ((20, 30, 40), (1, 1, 1), (1, 100, 7), (100, 1, 7), (65, 70, 33), (3, 4, 700), (31, 37, 0))
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("size", [*SIZES, (0, 3, 4), (3, 0, 4)])
 @pytest.mark.parametrize("dtype", [FLOAT, DOUBLE])
 def test_products_of_every_class_are_right(size: tuple[int, int, int], dtype: DataType) -> None:
@@ -78,7 +78,7 @@ def test_products_of_every_class_are_right(size: tuple[int, int, int], dtype: Da
     check_automatic(p.fusion, inputs, terms=4 * k + 4)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [FLOAT, DataType.Half])
 @pytest.mark.parametrize("tile", [SHORT, FLAT, TALL, MEDIUM, *OF_WORDS])
 @pytest.mark.parametrize("splits", [1, 3])
@@ -106,7 +106,7 @@ def only(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
     monkeypatch.setattr(heuristic, "_fits_deep", lambda reads: True)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("tile", OF_WORDS)
 @pytest.mark.parametrize("size", [(60, 132, 52), (61, 131, 41)])
@@ -182,7 +182,7 @@ def test_results_of_lines_along_k_have_epilogues_and_joins(
     check_automatic(p.fusion, inputs, terms=288, splits=splits)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [DOUBLE, DataType.Half, DataType.Int8])
 @pytest.mark.parametrize("m", [9, 70])
 @pytest.mark.parametrize("splits", [1, 3])
@@ -236,7 +236,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_one_kernel_and_clean_under_several_schedules(name: str) -> None:
     function, shapes = PROGRAMS[name]

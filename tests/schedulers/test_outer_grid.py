@@ -102,7 +102,7 @@ def test_turns_are_kept_or_read_again(splits: int, kept: int) -> None:
     assert any(buffer.name.endswith("_kept") for buffer in kernel.shared) == (kept > 0)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kept", [0, 9])
 @pytest.mark.parametrize(("columns", "at_once"), [(24, 1), (24, 2), (20, 2), (8, 1), (8, 2)])
 def test_blocks_go_round_columns(columns: int, at_once: int, kept: int) -> None:
@@ -190,7 +190,7 @@ def test_what_reads_alone_make_is_not_kept(dims: list[int]) -> None:
     assert not {"inner_grid", "outer_grid"} & taken
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("at_once", [0, 2])
 @pytest.mark.parametrize("kept", [0, 1, 9])
 def test_what_is_asked_for_ahead_is_there(

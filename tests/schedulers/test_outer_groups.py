@@ -57,7 +57,7 @@ def force(monkeypatch: pytest.MonkeyPatch, **given: int) -> None:
     monkeypatch.setattr(Groups, "best", best)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 @pytest.mark.parametrize("make", [group_norm, group_norm_bwd])
 @pytest.mark.parametrize("way", WAYS)

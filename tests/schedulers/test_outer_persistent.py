@@ -203,7 +203,7 @@ def test_blocks_share_columns_where_one_has_too_few_threads(
 # --- registers and time ------------------------------------------------------------------------
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "size",
     [

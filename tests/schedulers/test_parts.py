@@ -54,7 +54,7 @@ def check_right(problem: Problem) -> None:
         assert relative_error(got, want) < LARGEST_ERROR[problem.dtype]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 @pytest.mark.parametrize("inner", [False, True], ids=["nchw", "nhwc"])
 @pytest.mark.parametrize("size", [(2, 96, 5), (3, 64, 8), (1, 256, 7), (2, 32, 3)], ids=str)
@@ -66,7 +66,7 @@ def test_elements_are_read_once_backward(
     check_right(problem)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float"])
 @pytest.mark.parametrize("size", [(2, 160, 5), (2, 128, 6)], ids=str)
 def test_parts_inside_of_pieces_forward(size: tuple[int, int, int], dtype: str) -> None:
@@ -92,7 +92,7 @@ def params_of(problem: Problem) -> PartsParams:
     return params
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("make", "size", "dtype"),
     [
@@ -129,7 +129,7 @@ def test_planes_whose_own_accesses_are_as_good(make: Make, side: int, dtype: str
     assert not params_of(make(Images(64, 96, side, False), dtype)).across
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("make", "size", "dtype"),
     [
@@ -310,7 +310,7 @@ def first_of(problem: Problem) -> tuple[PlannedSegment, Call]:
     return segment, segment.local(call.problem)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("make", "inner"), [(group_norm, True), (group_norm_bwd, True), (group_norm_bwd, False)]
 )

@@ -55,7 +55,7 @@ def compiled(build: Build, dtype: DataType, columns: int, folder: Path) -> Compi
     return compile_fusion(scheduled, "test", DataType.Int32, knobs, target=H200)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("columns", [1024, 8192, 16384])
 @pytest.mark.parametrize("dtype", [BF16, FLOAT])
 @pytest.mark.parametrize("build", [layer_norm, rms_norm, softmax, log_softmax, softmax_backward])

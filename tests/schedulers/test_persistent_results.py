@@ -21,7 +21,7 @@ def normalized(x: Any, weight: Any, bias: Any) -> Any:
     return ((wide - mean) * scale * weight + bias).to(x.dtype), mean, scale
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(1, 64), (3, 4, 200), (5, 1001), (2, 4096)])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_through_the_door_on_the_simulator(dtype: str, shape: tuple[int, ...]) -> None:

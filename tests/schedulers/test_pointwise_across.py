@@ -75,7 +75,7 @@ SHAPES = [(17, 33), (5, 3), (9, 1), (40, 7), (3, 8), (7, 10), (64, 517), (3, 102
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half, torch.float])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 def test_vectors_of_one_row_go_on_at_its_beginning(
     shape: tuple[int, int], dtype: torch.dtype
 ) -> None:

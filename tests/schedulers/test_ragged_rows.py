@@ -39,7 +39,7 @@ def kernel(program: Any, case: Case) -> str:
     return max(text.split('extern "C"'), key=lambda part: part.count("T0_size0"))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("columns", [1048, 1544, 2056, 3080])
@@ -53,7 +53,7 @@ def test_against_float64(program: Any, dtype: str, columns: int, specialize: boo
         np.testing.assert_allclose(result.astype(np.float64), expected, case.relative, 1e-4)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("blocks", "columns"), [(2, 2096), (4, 4128), (2, 2104), (4, 4104)])
 def test_parts_of_a_row_in_a_cluster(
@@ -74,7 +74,7 @@ def test_parts_of_a_row_in_a_cluster(
 
 
 @pytest.mark.usefixtures("uncompiled")
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
 @pytest.mark.parametrize("columns", [5376, 7680, 8200, 12344, 13312, 22504, 22528, 29000])
 def test_lengths_that_nothing_divides_are_loaded_ahead(program: Any, columns: int) -> None:
@@ -104,7 +104,7 @@ def test_passes_that_are_full_have_no_predicates(program: Any) -> None:
         assert re.fullmatch(r"if \(\(i\d+r \* \d+ \+ \d+ \+ block_x\) < 1250\) \{", line)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("columns", "blocks", "specialize"),
     [(1000, 1, True), (1003, 1, True), (1003, 1, False), (2104, 1, False), (2104, 2, False)],

@@ -275,7 +275,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_fewer_kernels(name: str) -> None:
     ours, theirs, arrays, kernels = CASES[name]

@@ -87,7 +87,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels(name: str) -> None:
     ours, theirs, arrays, kernels = CASES[name]
@@ -166,7 +166,7 @@ IN_VECTORS: dict[str, tuple[Callable[..., Any], int]] = {
 }
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", IN_VECTORS)
 def test_adjacent_elements_are_read_as_vectors(name: str) -> None:
     function, loads = IN_VECTORS[name]

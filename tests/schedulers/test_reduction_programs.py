@@ -12,7 +12,7 @@ SHAPES = ((1, 1), (6, 40), (33, 17), (3, 520))
 DIMS = ((0,), (1,), (0, 1))
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("splits", [1, 3])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dims", DIMS)

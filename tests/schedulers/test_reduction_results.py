@@ -100,7 +100,7 @@ def test_results_of_welford_are_outputs(dims: tuple[int, ...]) -> None:
     check_automatic(p.fusion, random_inputs(p.fusion, {"T0": (6, 40)}), splits=2, terms=240)
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dims", [(0, 2, 3), (1,), (2,), (3,), (0,), (0, 3), (1, 2), (0, 1, 2, 3)])
 @pytest.mark.parametrize("shape", [(2, 3, 4, 8), (3, 5, 2, 7), (1, 16, 1, 1)])
 def test_images(shape: tuple[int, ...], dims: tuple[int, ...]) -> None:

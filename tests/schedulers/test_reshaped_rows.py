@@ -69,7 +69,7 @@ def compiled(shape: tuple[int, ...], form: Form, **asked: Any) -> Any:
     return made
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("role", [False, True])
 @pytest.mark.parametrize("case", IN_ORDER)
 def test_rows_that_lie_in_order_are_loaded_ahead(case: str, role: bool) -> None:
@@ -80,7 +80,7 @@ def test_rows_that_lie_in_order_are_loaded_ahead(case: str, role: bool) -> None:
     assert ("load to compute" in first) == role
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("case", TORN)
 def test_rows_that_lie_anywhere_are_loaded_by_threads(case: str) -> None:
     text = compiled(*TORN[case], rings="prefer").explain()

@@ -57,7 +57,7 @@ def gate(x: Any, y: Any) -> Any:
     return ops.silu(x) * y
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize("size", [8, 1000, 4096, 300_008])
 def test_pointwise_programs(size: int, dtype: Any) -> None:
@@ -72,7 +72,7 @@ def test_pointwise_programs_beside_inputs_that_the_unit_cannot_load() -> None:
     agree(add3, normal(33, 5), normal(33, 5), normal(33, 5))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.float32, BF16])
 @pytest.mark.parametrize("shape", [(129, 256), (1000, 128), (3000, 384), (200, 64)])
 def test_columns(shape: tuple[int, int], dtype: Any) -> None:
@@ -146,7 +146,7 @@ def test_variances_of_very_many_columns_have_no_ring() -> None:
     assert ring_of(variance, np.empty((2048, 32768), np.float32), rings="auto") == 0
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [4, 1000])
 @pytest.mark.parametrize("function", [ops.tanh, ops.atan, lambda x: ops.remainder(x, x), ops.log1p])
 def test_functions_that_branch_read_nothing_behind_the_last_tile(

@@ -66,7 +66,7 @@ def whatever_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once, "candidates", candidates)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.usefixtures("whatever_is_faster")
 @pytest.mark.parametrize("rows", [2, 3])
 @pytest.mark.parametrize("columns", [*range(1025, 1032), 2307, 4099])

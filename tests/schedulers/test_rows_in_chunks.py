@@ -51,7 +51,7 @@ def close(found: list[np.ndarray], expected: list[np.ndarray], relative: float) 
         np.testing.assert_allclose(result.astype(np.float64), wanted, relative, 1e-3)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("rows", "columns", "dtype"), SIZES)
 @pytest.mark.parametrize("specialize", [False, True])
 @pytest.mark.parametrize("program", BACKWARD)
@@ -67,7 +67,7 @@ def test_backward(program: Any, specialize: bool, rows: int, columns: int, dtype
     close(on_simulator(program, inputs, specialize), case.expected(program), case.relative)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("rows", "columns", "dtype"), SIZES[:3])
 @pytest.mark.parametrize("program", FORWARD)
 def test_forward(program: Any, rows: int, columns: int, dtype: str) -> None:
@@ -87,7 +87,7 @@ def test_costly_values_of_narrow_elements_do_not_spill(columns: int) -> None:
     assert made.kernels[0].n_spills <= 8
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rows", [2, 3, 5, 7])
 @pytest.mark.parametrize("specialize", [False, True])
 def test_the_last_chunk_may_end_behind_all_rows(specialize: bool, rows: int) -> None:

@@ -28,7 +28,7 @@ def fusion(dim: int, dtype: DataType, defined: Callable[[Any, Any], Any], **layo
     return fd.fusion
 
 
-@pytest.mark.few(10)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_all_sizes(shape: tuple[int, int], dim: int) -> None:
@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[torch.Tensor], Any], torc
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", CASES)
 def test_programs_are_planned_and_right(name: str) -> None:
     """Kernels are clean under all orders of warps, and PyTorch finds the same."""
@@ -153,7 +153,7 @@ OVER_GRID: dict[str, tuple[Callable[[Any], Any], torch.Tensor]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", OVER_GRID)
 def test_long_rows_are_shared_by_blocks_of_the_grid(name: str) -> None:
     """The simulator finds no race and no hang, and every element within rounding of float64."""

@@ -29,7 +29,7 @@ def rms_norm_backward() -> Program:
     return p.output(p.cast(dx, DataType.BFloat16), dw)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_softmax(shape: tuple[int, int]) -> None:
     p = softmax(DataType.BFloat16)
@@ -38,7 +38,7 @@ def test_softmax(shape: tuple[int, int]) -> None:
     assert check_segments(p.fusion, arrays, terms=shape[1]) == 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("shape", [(1, 2), (5, 33), (12, 64)])
 def test_layer_norm(shape: tuple[int, int]) -> None:
     p = layer_norm(DataType.Half)

@@ -185,7 +185,7 @@ def test_longer_columns_are_not_launched(tmp_path) -> None:
     assert failure.value.code == "WS0325"
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "shape", [(1, 8), (2, 1), (31, 40), (33, 24), (145, 9), (264, 32), (288, 8), (300, 17), (0, 8)]
 )

@@ -110,7 +110,7 @@ def forced(monkeypatch: pytest.MonkeyPatch) -> Any:
     return force
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("rows", [0, 2, 300])
 @pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "bfloat16"])
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -138,7 +138,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("program", FEWER)
 def test_shapes_that_no_heuristic_would_choose(program: Any, variant: str, forced: Any) -> None:

@@ -55,7 +55,7 @@ VARIANTS: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rows", [pytest.param(3, marks=pytest.mark.slow), 1001])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_against_float64(variant: str, rows: int, forced: Any) -> None:

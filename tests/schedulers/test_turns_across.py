@@ -49,7 +49,7 @@ def held(program: Any, case: Case) -> Any:
     return made
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward, residual_backward])
 @pytest.mark.parametrize("columns", [1025, 1027, 1031, 2053])
 @pytest.mark.parametrize("rows", [3, 27])
@@ -67,7 +67,7 @@ def test_rows_of_a_block_begin_alike(
     assert len({copy.target for copy in copies}) == (5 if program is rms_norm_backward else 6)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kept", [{"block_y": 2}, {"rows_per_thread": 2}])
 @pytest.mark.parametrize("program", [rms_norm_backward, layer_norm_backward])
 def test_several_rows_of_a_turn(

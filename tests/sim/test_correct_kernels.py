@@ -9,7 +9,7 @@ from tests.sim.support.judge import judge
 SAMPLE = ("ws_ring", "tma_store", "cluster_multicast", "pingpong", "grid_sync", "multi_role")
 
 
-@pytest.mark.few(15)
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("name", "trips"), list(cases((*NAMES, *TWINS))))
 def test_clean(name: str, trips: int | None) -> None:
     report = judge(read_ptx(name), read_spec(name, trips), name)

@@ -29,7 +29,7 @@ def of_part(x: Tensor) -> Tensor:
     return x[-100:, 2:] * 3
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("program", [read, written, of_part])
 def test_the_first_is_meant(program: Callable[[Tensor], Tensor], dynamic: bool) -> None:

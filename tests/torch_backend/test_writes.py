@@ -124,7 +124,7 @@ def test_what_is_written_has_gaps_and_is_viewed_behind() -> None:
     assert torch.equal(mine, theirs)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_writes_are_those_of_torch(program: _Program) -> None:
     """And a result that is an input, or a view of it, stays one."""

@@ -73,7 +73,7 @@ PLANNED = [name for name in SMALL if name != "qwen"]
 """But one whose backward takes four seconds to plan."""
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", ["forward", "backward"])
 @pytest.mark.parametrize("name", [*PLANNED, pytest.param("qwen", marks=pytest.mark.slow)])
 def test_all_are_planned(name: str, way: str) -> None:

@@ -9,7 +9,7 @@ from warpsmith import DataType, FusionDefinition, knobs
 M, N, K = 72, 88, 136
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("a", "b"),
     [
@@ -36,7 +36,7 @@ def test_batches(a: tuple[int, ...], b: tuple[int, ...], dtype: DataType) -> Non
     close(result, wide(left) @ wide(right).swapaxes(-1, -2), K)
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(3, 50, K), (2, 3, 25, K), (70, 1, K), (1, 70, K)])
 @pytest.mark.parametrize("dtype", [DataType.BFloat16, DataType.Float])
 def test_rows_of_several_dimensions(shape: tuple[int, ...], dtype: DataType) -> None:

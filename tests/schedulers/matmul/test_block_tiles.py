@@ -20,7 +20,7 @@ from warpsmith.targets.hopper import H200
 PROBLEM = Problem(values={}, alignment={}, target=H200)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("tile", "passes", "chunk"),
     [((128, 160), 1, 32), ((256, 112), 2, 16), ((128, 144), 1, 16), ((192, 96), 1, 32)],
@@ -73,7 +73,7 @@ def test_tiles_fill_rounds() -> None:
     assert not any(params.tile[1] == 176 for params, _ in many)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("m", "tile", "stream"), [(5, (64, 8), True), (20, (64, 24), False)])
 @pytest.mark.parametrize("kind", ["squares", "blocks", "columns"])
 def test_few_rows_are_columns_of_a_tile(

@@ -36,7 +36,7 @@ def with_params(monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
     )
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("kind", "tile", "cluster"),
     [
@@ -102,7 +102,7 @@ def test_tiles_that_are_staged_whole(
     assert "store_stages=1" in compiled.explain()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["blocks", "squares", "columns"])
 @pytest.mark.parametrize("k", [128 * 17, 128 * 16, 128 * 16 + 64])
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_sums_and_products_are_in_different_banks_of_registers() -> None:
     assert not [line for line in lines if "WARPSYNC" in line]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("tile", "passes", "stream"),
     [

@@ -132,7 +132,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategies(
     monkeypatch: pytest.MonkeyPatch, made: tuple[list[Array], Array], name: str
@@ -295,7 +295,7 @@ GATED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", GATED)
 def test_two_products_of_one_operand(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Both are summed in one loop, over tiles of half as many columns."""
@@ -310,7 +310,7 @@ def test_two_products_of_one_operand(monkeypatch: pytest.MonkeyPatch, name: str)
 
 
 @pytest.mark.parametrize("turned", ["", "x", "wv"])
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 def test_two_products_of_batches_and_other_layouts(turned: str) -> None:
     x, w, v = (values((2, 72, 72), seed) for seed in (6, 7, 8))
     lain = [

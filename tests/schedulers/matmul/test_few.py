@@ -74,7 +74,7 @@ def columns(m: int, turned: str) -> int:
     return -(-m // step) * step
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("turned", ["", "x", "w", "xw"])
 @pytest.mark.parametrize(("splits", "lines"), [(1, 1), (1, 2), (2, 1), (2, 2)])
 @pytest.mark.parametrize("m", [2, 3, 8, 17, 64])

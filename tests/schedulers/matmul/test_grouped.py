@@ -37,7 +37,7 @@ def held(function: Callable[..., Any], scheduler: str, *given: Any) -> np.ndarra
         return np.asarray(fuse(function)(*given)).astype(np.float64)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("tile", "changed"),
     [
@@ -75,7 +75,7 @@ def force(monkeypatch: pytest.MonkeyPatch, **given: Any) -> None:
     monkeypatch.setattr(heuristic, "choose", lambda *asked: replace(chosen(*asked), **usual))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("blocks", "cluster", "k"),
     [
@@ -154,7 +154,7 @@ WIDE = ((8192, 4096), (8192, 2)), ((4, 14336, 4096), (2**13 * 14336, 8192, 2))
 """Shapes and strides of operands of 4 groups."""
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", [np.bool_, np.float32, np.int64, BFLOAT16])
 def test_numbers_of_rows_come_by_one_warp(dtype: Any, uncompiled: list[str]) -> None:
     """Rows of groups begin anywhere, and so do boxes of the TMA unit not: threads bring them. A

@@ -32,7 +32,7 @@ def linear(x: Any, weight: Any, scale: Any) -> Any:
     return ops.linear(x, ops.cast(wide, BF16))
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(1,), (1, 1), ()])
 @pytest.mark.parametrize("kind", [np.int8, ml_dtypes.float8_e4m3fn, np.float32])
 def test_a_row_by_definition(shape: tuple[int, ...], kind: Any) -> None:
@@ -60,7 +60,7 @@ def test_a_row_of_one_call(m: int) -> None:
     assert "scheduler   matmul\n" in fd.explain()
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("k", "by"), [(K, "matmul"), (100, "reduction"), (40, "reduction")])
 def test_lines_of_4_bits_that_no_box_brings_are_summed(k: int, by: str) -> None:
     x, (values, weight) = whole(1, k), packed(N, k)

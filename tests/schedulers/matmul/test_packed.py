@@ -86,7 +86,7 @@ def test_what_divides_k() -> None:
     assert dividing(replace(params, scaled=4), 512, computed=False) == 256
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [(8, 72, 256), (20, 136, 384), (2, 64, 160), (33, 200, 96)])
 def test_signed_weights_with_scales_of_groups(size: tuple[int, int, int]) -> None:
     """Of k that is no multiple of 128, too, nor of a tile."""
@@ -143,7 +143,7 @@ def test_activations_that_are_packed() -> None:
     check(run(program, given, weight), signed(values), weight)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "params",
     [

@@ -25,7 +25,7 @@ def operands(m: int, n: int, k: int) -> tuple[Array, Array]:
     return values((m, k), 1), values((n, k), 2)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("k", [264, 64, 0])
 @pytest.mark.parametrize(
     "given",

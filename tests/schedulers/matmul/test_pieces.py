@@ -26,7 +26,7 @@ USUAL = {"ping_pong": 0, "splits": 1, "parts": 1, "stages": STAGES, "group": 1, 
 force = forcing(**USUAL, stream=False, swapped=False, passes=1)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
 @pytest.mark.parametrize(("columns", "held"), [(16, 16), (32, 32), (48, 64), (80, 128), (112, 128)])
 def test_whole_pieces_are_loaded(

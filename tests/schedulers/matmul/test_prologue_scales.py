@@ -10,7 +10,7 @@ from tests.schedulers.matmul.test_prologues import BF16, check, force, run, whol
 from warpsmith import DataType, knobs, ops
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("lines", [1, 2])
 @pytest.mark.parametrize(("group", "k"), [(32, 512), (64, 352), (128, 512), (256, 768), (512, 700)])

@@ -61,7 +61,7 @@ def dequantized(x: Any, weight: Any, scale: Any) -> Any:
     return ops.linear(x, ops.cast(ops.cast(weight, DataType.Float) * scale, BF16))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("size", "kind"),
     [
@@ -192,7 +192,7 @@ def test_scales_of_groups_of_k_and_of_rows_that_a_norm_makes() -> None:
     np.testing.assert_array_equal(run(normed, y, other, kernels=2), wanted)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "params",
     [

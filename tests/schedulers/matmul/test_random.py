@@ -22,7 +22,7 @@ def dropped(x: Any, weight: Any, residual: Any, seed: Any) -> Any:
     return ops.add(h, residual)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shape", "given"),
     [
@@ -98,7 +98,7 @@ def test_four_lanes_draw_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None
     assert counts == [[1, 0, 1, 0], [0, 1, 0, 0], [2, 0, 2, 0], [0, 0, 0, 1], [1, 0, 1, 0]]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("k", "tile", "passes"),
     [

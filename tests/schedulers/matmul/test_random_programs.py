@@ -94,7 +94,7 @@ def beside(source: random.Random, shape: tuple[int, ...]) -> Array:
     return lying.transpose([order.index(d) for d in range(len(shape))])
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "seed", [*range(16), *(pytest.param(s, marks=pytest.mark.slow) for s in range(16, 200))]
 )

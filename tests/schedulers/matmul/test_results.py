@@ -17,7 +17,7 @@ def operands(m: int = M, n: int = N, k: int = K) -> tuple[np.ndarray, np.ndarray
     return x, weight, wide(x) @ wide(weight).T
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", [DataType.Float, DataType.Double, DataType.BFloat16])
 @pytest.mark.parametrize("n", [88, 87])
 def test_casts(dtype: DataType, n: int) -> None:

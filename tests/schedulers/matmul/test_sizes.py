@@ -21,7 +21,7 @@ def drawn(count: int) -> list[tuple[int, int, int]]:
     ]
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("size", [(1, 1, 8), (1, 97, 64), (97, 1, 64), (127, 129, 72), *drawn(6)])
 def test_any_rows_and_columns(size: tuple[int, int, int]) -> None:
     m, n, k = size

@@ -52,7 +52,7 @@ WITHOUT_SIGN: dict[str, tuple[Callable[[Any], list[Any]], Callable[[Array], Arra
 """Of bytes that have none."""
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("form", "kind"),
     [*((form, np.int8) for form in FORMS), *((form, np.uint8) for form in WITHOUT_SIGN)],

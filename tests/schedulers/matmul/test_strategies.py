@@ -61,7 +61,7 @@ STRATEGIES: dict[str, tuple[int, tuple[int, int]]] = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
 @pytest.mark.parametrize("out", [DataType.Half, DataType.Float])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
@@ -83,7 +83,7 @@ def test_every_strategy(
     assert ("by multicast to 2 blocks" in said) is (cluster != (1, 1))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2), (2, 2)])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
@@ -100,7 +100,7 @@ def test_stages_of_two_lines(
     clean(turned, DataType.Half, (264, 152, 456))
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cluster", [(1, 1), (2, 1), (1, 2)])
 @pytest.mark.parametrize("turns", [2, 3])
 def test_one_turn_of_a_size_that_is_known(
@@ -139,7 +139,7 @@ def test_fewer_tiles_than_groups(
     check(result, x, weight)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("tile", [(64, 64), (128, 96)])
 @pytest.mark.parametrize("n", [136, 133])
 def test_epilogues_of_groups_in_turn(

@@ -32,7 +32,7 @@ def linear(x: Array, weight: Array) -> FusionDefinition:
     return fd
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("k", [264, 520, 64, 0])
 @pytest.mark.parametrize(
     "given",

@@ -38,7 +38,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     monkeypatch.setattr(heuristic, "choose", choose)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tile", TILES)
 def test_fragments_of_every_tile(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
     forced(monkeypatch, tile)
@@ -54,7 +54,7 @@ def test_fragments_of_every_tile(monkeypatch: pytest.MonkeyPatch, tile: tuple[in
     close(positive, wanted.clip(0), 72)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("n", [136, 133])
 def test_batches_of_every_tile(

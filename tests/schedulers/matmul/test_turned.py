@@ -68,7 +68,7 @@ def clean(
     return taken[-1]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("tile", "changed", "more"),
     [

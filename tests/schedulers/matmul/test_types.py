@@ -70,7 +70,7 @@ def test_blocks_that_have_parts_of_k_multiply_as_precisely_as_all_of_it(
 EIGHT = (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("first", "other"), [*product(EIGHT, EIGHT), (np.int8, np.int8)])
 @pytest.mark.parametrize("size", [(200, 136, 272), (64, 40, 48)])
 def test_whole_numbers_of_8_bits_are_exact(

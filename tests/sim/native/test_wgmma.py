@@ -144,7 +144,7 @@ def test_every_layout_of_halves(
     np.testing.assert_array_equal(run(parts, what, memory, types), exact(a, b))
 
 
-@pytest.mark.few(16)
+@pytest.mark.few(8)
 @pytest.mark.parametrize("types", [*BITS16, *OTHERS], ids=str)
 @pytest.mark.parametrize("n", [8, 24, 256])
 def test_every_type_and_a_step_along_k(parts: Parts, types: Types, n: int) -> None:

@@ -105,7 +105,7 @@ def test_nvrtc(options: tuple[str, ...]) -> None:
         assert any("__sinf" in lines[place.source_line - 1] for place in places if place.file)
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_sources_beside(path: Path) -> None:
     assert read_all(compile_ptx(path.read_text(), f"-I{KERNELS}", f"-I{path.parent}"))
