@@ -1,4 +1,4 @@
-"""Whether blocks that go round rows should keep to the memory's pace: norms backward both ways."""
+"""Whether blocks that loop over rows should keep to the memory's pace: norms backward both ways."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Streaming with warp specialization: what each number of roles, and each depth, gives.
 
-The kernel is `a + b + c` by hand: blocks go round over tiles that the TMA unit loads, and all
+The kernel is `a + b + c` by hand: blocks loop over tiles that the TMA unit loads, and all
 schedules differ only in who asks for the copies, who stores, and how many stages there are.
 """
 

@@ -125,7 +125,7 @@ class Knobs:
     pace: bool = _knob(
         SWITCH,
         True,
-        "Let no block that goes round many bytes of rows, or fills stages while the kernel before "
+        "Let no block that loops over many bytes of rows, or fills stages while the kernel before "
         "still runs, ask for more before the memory could have served all blocks so far: blocks "
         "that run ahead of each other slow it down, and what others read waits behind them.",
     )

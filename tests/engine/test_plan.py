@@ -12,7 +12,7 @@ from warpsmith.engine import launches
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
-from warpsmith.engine.plan import INDEX_LIMIT, index_type_for, misfits, plan
+from warpsmith.engine.plan import INDEX_LIMIT, index_type_for, plan, unsupported_segments
 from warpsmith.engine.planned import NoKernelError, PlannedSegment
 from warpsmith.errors import ArgumentError, InternalError
 from warpsmith.frontends.definition import FusionDefinition
@@ -194,7 +194,7 @@ def test_rows_too_long_for_registers_are_refused_with_their_length(tmp_path: Pat
     planner = Planner(centred(), tmp_path)
 
     def found(columns: int) -> tuple[tuple[str, str], ...]:
-        unfit = misfits(
+        unfit = unsupported_segments(
             planner.segments, Problem(values=sizes((6, columns)), alignment={}, target=H200)
         )
         return tuple((each.scheduler, each.reason) for each in unfit)
@@ -328,7 +328,7 @@ def test_places_of_draws_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::warpsmith.errors.PlanWarning")
-@pytest.mark.parametrize("place", ["misfits", "plan_call"])
+@pytest.mark.parametrize("place", ["unsupported_segments", "plan_call"])
 def test_a_plan_that_leaves_nothing_more_out_is_no_loop(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

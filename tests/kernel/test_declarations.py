@@ -27,10 +27,10 @@ from warpsmith.kernel.effects import (
     Orders,
     Verb,
     Who,
+    access,
     at_barrier,
     plain,
     reads,
-    touches,
     writes,
 )
 from warpsmith.kernel.forms import Declared, Form
@@ -123,20 +123,20 @@ ORDERED: list[tuple[Change, Callable[[], Kernel]]] = [
     (change("updates", Multiply, accumulators=plain()), of(MULTIPLIED)),
     (change("nested", Multiply, a=plain(), b=plain()), of(MULTIPLIED)),
     (change("within a nested value", MatrixTile, buffer=plain()), of(MULTIPLIED)),
-    (change("index", CopyVector, target=touches("copied")), of(STORED)),
+    (change("index", CopyVector, target=access("copied")), of(STORED)),
     (
-        change("proxy", TileCopy, shared=touches(GENERIC_STORE, "index")),
+        change("proxy", TileCopy, shared=access(GENERIC_STORE, "index")),
         of(STORED),
     ),
-    (change("done", CopyVector, target=touches(WRITE, "target_index")), of(COPIED)),
+    (change("done", CopyVector, target=access(WRITE, "target_index")), of(COPIED)),
     (
-        change("who", CopyVector, target=touches(replace(WRITE, who=Who.TOGETHER), "target_index")),
+        change("who", CopyVector, target=access(replace(WRITE, who=Who.TOGETHER), "target_index")),
         of(OWN),
     ),
     (Change("orders", Synchronize, {}, Orders.NOTHING), by_threads),
     (change("verb", ArriveByWarp, barrier=at_barrier(Verb.EXPECT)), of(MULTIPLIED)),
     (change("remote", StoreAsync, buffer=writes("index")), summed),
-    (change("words", Store, buffer=touches(replace(WRITE, words="paints"), "index")), by_threads),
+    (change("words", Store, buffer=access(replace(WRITE, words="paints"), "index")), by_threads),
 ]
 
 

@@ -23,13 +23,13 @@ from warpsmith.kernel.effects import (
     Effect,
     Orders,
     Who,
+    access,
     body,
     defines,
     expression,
     nested,
     plain,
     reads,
-    touches,
     updates,
     writes,
 )
@@ -288,7 +288,7 @@ def test_a_step_that_the_protocol_does_not_know_is_refused() -> None:
 def test_an_effect_may_depend_on_the_statement() -> None:
     @dataclass(frozen=True, slots=True)
     class Move(Statement):
-        buffer: Buffer = field(metadata=touches("way", "index"))
+        buffer: Buffer = field(metadata=access("way", "index"))
         index: Expr = field(metadata=expression())
         back: bool = field(metadata=plain())
 

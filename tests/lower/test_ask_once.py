@@ -80,7 +80,7 @@ def test_what_stays(body: tuple[Statement, ...]) -> None:
     assert ask_once(kernel) is kernel
 
 
-def test_rows_that_no_turns_go_round_stay() -> None:
+def test_rows_that_no_turns_loop_over_stay() -> None:
     """Their loads stand beside, and would come late behind a branch."""
     kernel = kernel_of(in_turns(If(is_there(), (summed(),)), unroll=True))
     assert ask_once(kernel) is kernel

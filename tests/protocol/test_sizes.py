@@ -43,7 +43,7 @@ def test_loops_that_no_size_decides() -> None:
 
 
 def test_what_sizes_are_divided_by_is_never_nothing() -> None:
-    """Blocks of a loop that goes round are a size of the launch, and at least one."""
+    """Persistent blocks are a size of the launch, and at least one."""
     kernel = streaming().kernel
     blocks = Symbol("blocks", low=1)
     (turns, *_), fewer = symbols_of(kernel), Symbol("turns")

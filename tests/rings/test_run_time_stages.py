@@ -26,7 +26,7 @@ def rows(
     carrier: LoadStoreOpType = LoadStoreOpType.bulk,
     centered: bool = False,
 ) -> FusionDefinition:
-    """Rows through so many stages, doubled, or less their sum before; two blocks go round them.
+    """Rows through so many stages, doubled, or less their sum before; two blocks loop over them.
 
     Each thread makes the sum of a row for itself.
     """

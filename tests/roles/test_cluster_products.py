@@ -76,7 +76,7 @@ def test_tiles_of_a_cluster_that_are_not_a_box(band: int) -> None:
     check(clean(fd, x, weight), x, weight)
 
 
-def test_more_blocks_of_a_cluster_than_tiles_to_go_round() -> None:
+def test_more_blocks_of_a_cluster_than_tiles_to_loop_over() -> None:
     fd = cluster_product((1, 2), grid=3)
     x, weight = operands(0, 64, 64, seed=1)
     with knobs.scope(device="sim"):

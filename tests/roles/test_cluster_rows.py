@@ -41,7 +41,7 @@ class Rows:
     Attributes:
         reduced: names of operations, one behind the other.
         threads, side: of the role that reduces, along a row and side by side.
-        once: a cluster has one row; else two clusters go round them.
+        once: a cluster has one row; else two clusters loop over them.
         groups: the threads side by side are groups that take turns.
     """
 

@@ -37,7 +37,7 @@ def operands(seed: int) -> tuple[Any, Any]:
 
 @cache
 def product(cluster: tuple[int, int] = (1, 1), band: int = 3) -> Kernel:
-    """64 x 64 tiles, three along n, which four blocks go round in bands."""
+    """64 x 64 tiles, three along n, which four blocks loop over in bands."""
     usual: dict[str, Any] = {"tile": (64, 64, 64), "chunk": 32, "store_stages": 2, "stages": 3}
     usual |= {"stream": True, "splits": 1, "once": False, "blocks": 4, "cluster": cluster}
     usual["group"] = band

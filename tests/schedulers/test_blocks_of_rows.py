@@ -1,4 +1,4 @@
-"""Blocks that go round rows beside sums of columns: how many, how far ahead, in which registers."""
+"""Blocks of rows beside sums of columns: how many, how far ahead, in which registers."""
 
 import re
 from typing import Any

@@ -77,7 +77,7 @@ def test_a_place_in_pieces_takes_registers() -> None:
 
 
 def test_rows_beside_sums_of_columns_lie_in_one_piece() -> None:
-    """What goes round rows copies whole ones."""
+    """What loops over rows copies whole ones."""
     fusion = batch_norm(BF16).fusion
     assert not applicability.refusal(fusion)
     assert "reduces dimensions that are not rows" in applicability.whole_rows_refusal(fusion)

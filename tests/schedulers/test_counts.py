@@ -107,7 +107,7 @@ def test_what_a_user_divides_by_may_have_no_reciprocal() -> None:
 
 
 def centered(x: object) -> object:
-    """Means of rows, rows less these, and sums of columns: blocks go round rows."""
+    """Means of rows, rows less these, and sums of columns: blocks loop over rows."""
     average = ops.mean(x, [1], keepdim=True)
     return average, ops.sub(x, average), ops.sum(x, [0])
 

@@ -195,7 +195,7 @@ def test_the_bits_depend_on_no_order_of_warps() -> None:
 
 
 def test_more_rows_than_blocks_that_run_at_once() -> None:
-    """Blocks go round: those of the first row also have rows 264 and 528."""
+    """Blocks are persistent: those of the first row also have rows 264 and 528."""
     case = Case((600, 8), "float32")
     found = on_simulator(layer_norm_backward, case.inputs(layer_norm_backward))
     for result, expected in zip(found, case.expected(layer_norm_backward), strict=True):

@@ -133,7 +133,7 @@ def test_a_long_row_that_one_block_could_have_goes_to_several_where_that_is_fast
 
 
 @pytest.mark.usefixtures("uncompiled")
-def test_clusters_that_run_at_once_go_round_the_rows() -> None:
+def test_clusters_that_run_at_once_loop_over_the_rows() -> None:
     """Clusters of two lie on all 132 multiprocessors, of four or eight on 120: others would begin
     when these have ended, and LayerNorm of 4096 rows of 32768 floats took 598 microseconds in
     clusters of four, and not 392.

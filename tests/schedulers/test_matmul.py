@@ -299,7 +299,7 @@ def test_blocks_of_a_cluster_have_parts_of_k(
     out: DataType,
     once: bool,
 ) -> None:
-    """Three parts of k, which four blocks share, or two; tiles that few clusters go round, or one
+    """Three parts of k, which four blocks share, or two; tiles that few clusters loop over, or one
     each has, and then one place for sums. Each block keeps a share of the results, but for that of
     8 columns which are staged.
     """

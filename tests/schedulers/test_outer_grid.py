@@ -105,7 +105,7 @@ def test_turns_are_kept_or_read_again(splits: int, kept: int) -> None:
 @pytest.mark.few(2)
 @pytest.mark.parametrize("kept", [0, 9])
 @pytest.mark.parametrize(("columns", "at_once"), [(24, 1), (24, 2), (20, 2), (8, 1), (8, 2)])
-def test_blocks_go_round_columns(columns: int, at_once: int, kept: int) -> None:
+def test_blocks_loop_over_columns(columns: int, at_once: int, kept: int) -> None:
     """Rounds for some of the groups of blocks, columns that blocks do not divide, and one round."""
     kernel = check(batch_norm(kept=2), ((3, 70, columns), (columns,)), 3, kept, at_once)
     assert kernel.launch.together

@@ -1,4 +1,4 @@
-"""Blocks that go round rows that begin anywhere: vectors across their begins and ends."""
+"""Blocks that loop over rows that begin anywhere: vectors across their begins and ends."""
 
 from typing import Any
 

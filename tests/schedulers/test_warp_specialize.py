@@ -135,7 +135,7 @@ def test_inputs_that_the_tma_unit_cannot_read() -> None:
         fused.lower(*inputs).compile()
 
 
-def test_one_row_is_nothing_to_go_round() -> None:
+def test_one_row_is_nothing_to_loop_over() -> None:
     x = np.ones((1, 1024), np.float32)
     fused = warpsmith.fuse(lambda x: x / ops.sum(x, [-1], keepdim=True), warp_specialize=True)
     with pytest.raises(SchedulerRefusal, match="inner_persistent: all is one row"):

@@ -19,7 +19,7 @@ def cluster_product(
     ping_pong: bool = False,
     role: str | None = "load",
 ) -> FusionDefinition:
-    """`linear`; clusters go round tiles of the output, a tile a block.
+    """`linear`; clusters loop over tiles of the output, a tile a block.
 
     Args:
         cluster: blocks along the rows and the columns of the output. Those of one column read the

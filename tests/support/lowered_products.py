@@ -21,7 +21,7 @@ from warpsmith.targets.hopper import H200
 
 SMALL: dict[str, Any] = {"tile": (64, 64, 64), "stages": 3, "chunk": 64, "store_stages": 2}
 SMALL |= {"blocks": 1, "group": 1}
-"""One block of one warp group, which goes round small tiles."""
+"""One block of one warp group, which loops over small tiles."""
 
 
 def sizes(m: int, n: int, k: int) -> dict[str, int]:

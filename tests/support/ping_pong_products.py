@@ -99,7 +99,7 @@ def ping_pong_product(
 
 
 def _tiles(out: Any, columns: int, groups: int, raster: int, order: TileOrder) -> None:
-    """Loops `[turn, block, group, rows, columns]`: groups of blocks go round tiles."""
+    """Loops `[turn, block, group, rows, columns]`: groups of blocks loop over tiles."""
     out.split(1, columns)
     out.split(0, ROWS)
     out.reorder({1: 2, 2: 1})

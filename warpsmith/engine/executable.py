@@ -17,11 +17,11 @@ from warpsmith.engine.places import call_target, is_on_device, place_of
 from warpsmith.engine.plan import (
     added,
     agreed,
-    misfits,
     plan,
     plan_prepared,
     prepare,
     require_roles,
+    unsupported_segments,
 )
 from warpsmith.engine.planned import NoKernelError, PlannedSegment, warn_of
 from warpsmith.engine.runners import OnDevice, Reference, ThroughDevice
@@ -183,7 +183,7 @@ class Executable:
                 segments = self._segments.put(key, self._cut(fusion, *key))
             pitches = pitches_of(segments, problem.values)
             padded = replace(problem, values={**problem.values, **pitches})
-            return segments, padded, misfits(segments, padded)
+            return segments, padded, unsupported_segments(segments, padded)
 
         def tried(decided: Decided) -> Plan | None:
             if decided in failed:

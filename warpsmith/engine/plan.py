@@ -125,7 +125,7 @@ def _settled(fusion: Fusion) -> frozenset[str]:
     return frozenset(each.name for each in tensors if each not in written)
 
 
-def misfits(segments: Sequence[PlannedSegment], problem: Problem) -> tuple[Unfit, ...]:
+def unsupported_segments(segments: Sequence[PlannedSegment], problem: Problem) -> tuple[Unfit, ...]:
     """Schedulers that cannot take their parts of a call of these sizes, each with the reason."""
     found: list[Unfit] = []
     for planned in segments:

@@ -40,7 +40,7 @@ class Fusion(Program):
             other along x.
         kept_turns: turns of which blocks that meet keep in shared memory what they load, besides
             the last one; None where they load it again.
-        at_once: how many blocks the launch has along x where these go round what the loops that are
+        at_once: how many blocks the launch has along x where these loop over what loops that are
             bound to it walk, and meet in each round; None where each has one iteration.
         behind: nanoseconds by which every other one along x begins later then.
         registers: of the roles, where tensors name any.

@@ -1,4 +1,4 @@
-"""Rounds in which blocks go round tiles, and parts that those of the last one have (stream-K)."""
+"""Rounds in which blocks loop over tiles, and parts that those of the last one have (stream-K)."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ from warpsmith.kernel.effects import (
     Orders,
     Proxy,
     Verb,
+    access,
     at_barrier,
     expression,
     plain,
-    touches,
 )
 from warpsmith.kernel.kernel import Launch
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -117,7 +117,7 @@ class StoreAsync(Statement):
 
     words = "{buffer} of block {rank} = {value}, counted at {barrier}"
 
-    buffer: Buffer = field(metadata=touches(_SEND, "index"))
+    buffer: Buffer = field(metadata=access(_SEND, "index"))
     index: Expr = field(metadata=expression())
     value: Expr = field(metadata=expression())
     rank: Expr = field(metadata=expression())

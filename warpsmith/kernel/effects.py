@@ -185,24 +185,24 @@ def defines() -> Declares:
     return {KEY: Defines()}
 
 
-def touches(effect: Effect | str, index: str = "", count: int | str = 1) -> Declares:
+def access(effect: Effect | str, index: str = "", count: int | str = 1) -> Declares:
     """The field is memory that is touched as an effect, or a property of that name, says."""
     return {KEY: Memory(effect, index, count)}
 
 
 def reads(index: str = "", count: int | str = 1) -> Declares:
     """Each thread reads elements of the field's buffer, and has them at once."""
-    return touches(READ, index, count)
+    return access(READ, index, count)
 
 
 def writes(index: str = "", count: int | str = 1) -> Declares:
     """Each thread writes elements of the field's buffer."""
-    return touches(WRITE, index, count)
+    return access(WRITE, index, count)
 
 
 def updates(index: str = "", count: int | str = 1) -> Declares:
     """Each thread changes elements of the field's buffer."""
-    return touches(UPDATE, index, count)
+    return access(UPDATE, index, count)
 
 
 def keeps() -> Declares:

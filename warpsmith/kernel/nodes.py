@@ -20,12 +20,12 @@ from warpsmith.kernel.effects import (
     Done,
     Effect,
     Orders,
+    access,
     body,
     defines,
     expression,
     plain,
     reads,
-    touches,
     writes,
 )
 from warpsmith.kernel.forms import Declared
@@ -172,7 +172,7 @@ class CopyVector(Statement):
 
     words = "{target} = {source} x{width}{by_pairs:, by pairs}"
 
-    target: Buffer = field(metadata=touches("copied", "target_index", "width"))
+    target: Buffer = field(metadata=access("copied", "target_index", "width"))
     target_index: Expr = field(metadata=expression())
     source: Buffer = field(metadata=reads("source_index", "width"))
     source_index: Expr = field(metadata=expression())

@@ -19,12 +19,12 @@ from warpsmith.kernel.effects import (
     Orders,
     Proxy,
     Who,
+    access,
     expression,
     keeps,
     nested,
     plain,
     reads,
-    touches,
     updates,
     writes,
 )
@@ -56,7 +56,7 @@ class MatrixTile(Declared):
 
     words = "{buffer}"
 
-    buffer: Buffer = field(metadata=touches(_OPERAND, "index", ""))
+    buffer: Buffer = field(metadata=access(_OPERAND, "index", ""))
     index: Expr = field(metadata=expression())
     descriptor: Descriptor = field(metadata=plain())
 
@@ -78,7 +78,7 @@ class MatrixRegisters(Declared):
 
     words = "registers {buffer}"
 
-    buffer: Buffer = field(metadata=touches(_HELD, "index", "count"))
+    buffer: Buffer = field(metadata=access(_HELD, "index", "count"))
     index: Expr = field(metadata=expression())
     dtype: DataType = field(metadata=plain())
 
@@ -121,7 +121,7 @@ class Multiply(Statement):
     collective: ClassVar[bool] = True
     words = "{accumulators} += {a} x {b}, {columns} columns, kept if {keep}"
 
-    accumulators: Buffer = field(metadata=touches(_SUMS, "index", "registers"))
+    accumulators: Buffer = field(metadata=access(_SUMS, "index", "registers"))
     index: Expr = field(metadata=expression())
     a: MatrixTile | MatrixRegisters = field(metadata=nested())
     b: MatrixTile = field(metadata=nested())
@@ -190,7 +190,7 @@ class StoreMatrix(Statement):
     collective: ClassVar[bool] = True
     words = "{target} = {source} by stmatrix"
 
-    target: Buffer = field(metadata=touches(_BY_WARPS, "target_index", ""))
+    target: Buffer = field(metadata=access(_BY_WARPS, "target_index", ""))
     target_index: Expr = field(metadata=expression())
     source: Buffer = field(metadata=reads("source_index", "elements"))
     source_index: Expr = field(metadata=expression())
@@ -215,7 +215,7 @@ class LoadMatrix(Statement):
 
     target: Buffer = field(metadata=writes("target_index", "elements"))
     target_index: Expr = field(metadata=expression())
-    source: Buffer = field(metadata=touches(_TO_WARPS, "source_index", ""))
+    source: Buffer = field(metadata=access(_TO_WARPS, "source_index", ""))
     source_index: Expr = field(metadata=expression())
     matrices: Matrices = field(metadata=plain())
 

@@ -18,12 +18,12 @@ from warpsmith.kernel.effects import (
     Proxy,
     Verb,
     Who,
+    access,
     at_barrier,
     defines,
     expression,
     nested,
     plain,
-    touches,
 )
 from warpsmith.kernel.forms import Declared
 from warpsmith.kernel.nodes import Buffer, Statement
@@ -85,9 +85,9 @@ class TileCopy(Statement):
         zeros: whether a load by threads writes zeros for what is out of range.
     """
 
-    shared: Buffer = field(metadata=touches("on_shared", "index", "elements"))
+    shared: Buffer = field(metadata=access("on_shared", "index", "elements"))
     index: Expr = field(metadata=expression())
-    memory: Buffer = field(metadata=touches("on_memory", "start", "elements"))
+    memory: Buffer = field(metadata=access("on_memory", "start", "elements"))
     dims: tuple[TileDim, ...] = field(metadata=nested())
     inside: Expr = field(metadata=expression())
     condition: Expr = field(metadata=expression())

@@ -18,7 +18,7 @@ from warpsmith.values import dataclass
 class Dealt:
     """Iterations that are dealt to blocks by number, and not by the blocks that it says.
 
-    The schedule is that of blocks which go round tiles, `[turn, block]`, of which one split made
+    The schedule is that of blocks which loop over tiles, `[turn, block]`, of which one split made
     both loops; a number is an iteration of the loop that was split.
 
     Attributes:

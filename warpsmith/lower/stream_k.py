@@ -36,7 +36,7 @@ parts."""
 
 @dataclass(frozen=True, slots=True)
 class StreamK(Dealt):
-    """Tiles that blocks go round, whole ones first; of the last ones blocks that follow each other
+    """Tiles that blocks loop over, whole ones first; of the last ones blocks that follow each other
     have parts, if there are two for each. The blocks of a cluster count as one.
 
     A part is every fourth step, say: so all blocks are at one place of the sums, whose operands

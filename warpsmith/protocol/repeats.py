@@ -167,7 +167,7 @@ class _Cycle:
     phases: tuple[int, ...]
 
     def times(self, actors: list[ActorState]) -> int:
-        """How often all actors can go round from where they stand."""
+        """How often all actors can repeat from where they stand."""
         least: int | None = None
         for actor, pattern in zip(actors, self.patterns, strict=True):
             if pattern:

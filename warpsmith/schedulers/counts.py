@@ -23,7 +23,7 @@ def multiply_by_reciprocals(fusion: Fusion, *, near: bool = False) -> None:
     instructions, where each thread finds its own for a single row.
 
     PyTorch's kernels do the same: that is one rounding more, where the sum has many. A quotient
-    takes some 130 cycles. Where a block goes round rows, all its threads wait for that in each of
+    takes some 130 cycles. Where a block loops over rows, all its threads wait for that in each of
     their turns; the reciprocal is there before the first row. Where threads have several columns,
     they wait for each of these; the reciprocal is the same for all.
 

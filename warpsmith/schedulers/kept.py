@@ -28,7 +28,7 @@ V = TypeVar("V", bound=Rows)
 P = TypeVar("P", bound=Params)
 
 AT_ONCE = "at_once"
-"""The name of the number of groups of blocks that run at once, where these go round others."""
+"""The name of the number of groups of blocks that run at once, where these loop over others."""
 
 BEHIND = "behind"
 """The name of the nanoseconds by which every other one of these begins later."""
@@ -100,7 +100,7 @@ class TurnsParams(Params):
         block_x: threads side by side.
         blocks_per_sm: blocks that a multiprocessor holds at once.
         kept: turns that a block keeps in shared memory, besides the last one in registers.
-        rounds: blocks go round groups of columns, rows or images, and meet for each of them.
+        rounds: blocks loop over groups of columns, rows or images, and meet for each of them.
         vectorized: names of the global tensors accessed in vectors.
     """
 

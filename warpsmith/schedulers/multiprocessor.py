@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 SHARED_FIXED = 3072
-"""Bytes of shared memory of a block that goes round rows, besides their stages and what it sums."""
+"""Bytes of shared memory of a block that loops over rows, besides their stages and what it sums."""
 
 ENOUGH_BYTES = 49152
 """Bytes of rows, or columns, that a multiprocessor is to hold at once, some of which are being

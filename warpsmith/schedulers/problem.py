@@ -27,7 +27,7 @@ class Problem:
         warp_specialize: whether a role of its own loads what kernels of rows compute.
         autotune: whether what was timed on the user's device decides, and not the model alone.
         chained: the call has other kernels, too.
-        pace: whether blocks that go round many bytes of rows keep to the memory's pace.
+        pace: whether blocks that loop over many bytes of rows keep to the memory's pace.
         found: what models have found for the call, by what they were asked; problems that are made
             of this one have it, too.
     """

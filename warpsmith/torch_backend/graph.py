@@ -18,12 +18,12 @@ from warpsmith.knobs import Knobs
 from warpsmith.torch_backend.aten import PRODUCTS, SAME_ORDER, TYPES, name_of
 from warpsmith.torch_backend.copies import in_few
 from warpsmith.torch_backend.definition import tensors_of
-from warpsmith.torch_backend.late import late
 from warpsmith.torch_backend.levels import Kind, has_effects
 from warpsmith.torch_backend.meanings import NotTaken
 from warpsmith.torch_backend.options import Fallback
 from warpsmith.torch_backend.program import Program, Recipe, warn_of
 from warpsmith.torch_backend.regions import Regions, regions_of
+from warpsmith.torch_backend.sinking import sink
 from warpsmith.torch_backend.sizes import UnknownSize, hint_of, is_number
 from warpsmith.torch_backend.source import Boxed, Step, boxed_function
 from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own
@@ -110,7 +110,7 @@ class _Builder:
                 step = replace(step, function=IN_PLACE[node.target])
             made.append((order[node], step))
         pairs = {(a, b) for b, each in self._regions.behind.items() for a in each}
-        return in_few(_in_order(late(made, results), order, pairs))
+        return in_few(_in_order(sink(made, results), order, pairs))
 
     def _leaves(self, node: Node, home: dict[Node, int], number: int) -> bool:
         """Whether a node of a region is read elsewhere, as it is or through views."""

@@ -47,7 +47,7 @@ def with_params(monkeypatch: pytest.MonkeyPatch, **params: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("dtype", [DataType.Half, DataType.Float])
-def test_tiles_that_blocks_go_round(
+def test_tiles_that_blocks_loop_over(
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
     tile: tuple[int, int],

@@ -189,7 +189,7 @@ def test_few_columns_need_no_exchange_of_operands(forcing: Forcing, n: int) -> N
 def test_nothing_races_and_the_proof_holds(
     forcing: Forcing, m: int, splits: int, lines: int
 ) -> None:
-    """Tiles that blocks go round more than once, under several orders of warps and copies."""
+    """Tiles that blocks loop over more than once, under several orders of warps and copies."""
     forcing(swapped=True, splits=splits, lines=lines)
     x, weight = values((m, 520), 10), values((136, 520), 11)
     with FusionDefinition() as fd:

@@ -47,7 +47,7 @@ def held(function: Callable[..., Any], scheduler: str, *given: Any) -> np.ndarra
         ((64, 40), {"blocks": 3, "lines": 2}),
     ],
 )
-def test_blocks_go_round_the_tiles_of_all_groups(
+def test_blocks_loop_over_the_tiles_of_all_groups(
     tile: tuple[int, int], changed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Groups without rows, of less than a tile, and of several; 5 rows of none."""

@@ -1,4 +1,4 @@
-"""Tiles of every size, stored from registers, that few blocks go round over all batches."""
+"""Tiles of every size, stored from registers, that few blocks loop over over all batches."""
 
 from dataclasses import replace
 from math import gcd

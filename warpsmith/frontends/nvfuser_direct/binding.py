@@ -22,7 +22,7 @@ _NAMES = {
 """Names of types in CUDA, where they are others than here."""
 
 
-def misfit(inputs: Sequence[Val], given: Sequence[Any]) -> str:
+def mismatch(inputs: Sequence[Val], given: Sequence[Any]) -> str:
     """The first input that cannot be what was defined, in nvFuser's words; nothing if all can."""
     for place, (val, value) in enumerate(zip(inputs, given, strict=False)):
         said = _said(val, value)

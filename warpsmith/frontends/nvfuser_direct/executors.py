@@ -44,7 +44,7 @@ class FusionExecutorCache:
         """Results for one list of tensors and numbers."""
         where = _checked(device)
         if self._fusion.hidden.runs_outside:
-            said = binding.misfit(self._fusion.inputs(), inputs)
+            said = binding.mismatch(self._fusion.inputs(), inputs)
             if said:
                 raise Refused(said, remedy="pass what was defined")
         definition, call = self._fusion.definition, self._fusion.call(inputs)
@@ -69,7 +69,7 @@ class FusionExecutorCache:
         except WarpsmithError as error:
             if isinstance(error, RuntimeError):
                 raise
-            said = binding.misfit(self._fusion.inputs(), inputs)
+            said = binding.mismatch(self._fusion.inputs(), inputs)
             raise as_runtime_error(error, said) from error
         if not any(hasattr(value, "shape") for value in given):
             results = [_as_torch(result) for result in results]

@@ -17,10 +17,10 @@ from warpsmith.lower.pipelines.in_place import InPlace
 from warpsmith.lower.pipelines.role_pipelines import alike, as_one
 from warpsmith.lower.pipelines.stages import (
     Statements,
+    accesses,
     drained,
     filled,
     only_fills,
-    touches,
     without_fills,
 )
 from warpsmith.values import dataclass
@@ -120,7 +120,7 @@ class Loops:
                 replace(self.given[name], stages=1, prefetch=0, interval=0, reused=inside)
                 for name in names
                 if name not in claimed
-                and (root or sum(touches(s, (name,)) for s in statements) > 1)
+                and (root or sum(accesses(s, (name,)) for s in statements) > 1)
             ]
 
         fills = filled(statements)
@@ -128,7 +128,7 @@ class Loops:
             statements = self._drained(pipeline).consumed(statements, integers.ZERO)
         for pipeline in self._joined(own(fills), registers=False):
             each, names = self._filled(pipeline, statements), pipeline.names
-            first = next((n for n, s in enumerate(statements) if touches(s, names)), 0)
+            first = next((n for n, s in enumerate(statements) if accesses(s, names)), 0)
             rest = without_fills(statements[first:], names)
             statements = (
                 *statements[:first],

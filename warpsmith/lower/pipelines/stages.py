@@ -62,7 +62,7 @@ def drained(statements: Statements) -> tuple[str, ...]:
     return tuple(dict.fromkeys(s.pipeline for s in walk(statements) if isinstance(s, Drain)))
 
 
-def touches(statement: Statement, names: Collection[str]) -> bool:
+def accesses(statement: Statement, names: Collection[str]) -> bool:
     """Whether a statement, or one inside it, reads or writes one of these buffers."""
     return any(
         buffer.name in names
@@ -91,7 +91,7 @@ def spanned(
     statements: Statements, pipeline: Pipeline, stage: Expr, first: Statement, last: Statement
 ) -> Statements:
     """What touches a stage of a pipeline does so in that one, between two verbs."""
-    start, end = first_and_last(statements, lambda s: touches(s, pipeline.names))
+    start, end = first_and_last(statements, lambda s: accesses(s, pipeline.names))
     inside = at_stage(statements[start : end + 1], pipeline, stage)
     return (*statements[:start], first, *inside, last, *statements[end + 1 :])
 

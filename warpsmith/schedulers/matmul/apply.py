@@ -43,7 +43,7 @@ SWIZZLE = 128
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> None:
-    """Two roles, each with loops of its own over the tiles that a block goes round.
+    """Two roles, each with loops of its own over the tiles of a block.
 
     ========== ========================================================================
     operands   `[turn, grid_x, k tile | rows, k]`, boxes of the TMA unit, role `load`; of lines
@@ -132,9 +132,9 @@ def _in_order(output: TensorView, product: Matmul, shape: Shape) -> None:
 
 
 def _tiles(output: TensorView, params: MatmulParams, *, by_group: bool) -> None:
-    """Loops `[turn, grid_x, rows, columns]`: a block goes round the tiles of the output.
+    """Loops `[turn, grid_x, rows, columns]`: a block loops over the tiles of the output.
 
-    With clusters `[turn, grid_x, cluster_x, rows, columns]`: a cluster goes round boxes of tiles.
+    With clusters `[turn, grid_x, cluster_x, rows, columns]`: a cluster loops over boxes of tiles.
     Where groups take turns, their loop stands behind these: of tiles one after the other, each
     block has one, and then each has one for its next group.
     """

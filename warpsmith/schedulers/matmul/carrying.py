@@ -55,7 +55,7 @@ def least_step_us(
     Args:
         least: of products that tensor cores alone add.
         scales: as of `read_each_step`.
-        rounds: whether blocks go round several tiles, of which the last rows are one's.
+        rounds: whether blocks loop over several tiles, of which the last rows are one's.
     """
     alone = (STEP + COLUMN * ways.columns) / target.rates.clock
     read = OWN_SCALE * scales[1] / target.rates.clock

@@ -21,12 +21,12 @@ from warpsmith.schedulers.matmul.candidates import (
     columns_together,
     few_columns,
 )
-from warpsmith.schedulers.matmul.draws import DRAWING, KEPT, drawn_beside, share_behind
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers, dividing
 from warpsmith.schedulers.matmul.passing import read_once
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
+from warpsmith.schedulers.matmul.random import KEPT, RANDOM, random_beside, share_behind
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
 from warpsmith.schedulers.matmul.sectors import L2_LINE, rows_cost
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
@@ -57,7 +57,7 @@ SPECIAL = 16
 
 CLOCKS = {
     **dict.fromkeys(NOT_REPEATED | {"one_plus_tanh"}, SPECIAL),
-    **dict.fromkeys(OF_BLOCK, DRAWING),
+    **dict.fromkeys(OF_BLOCK, RANDOM),
     KEPT: 1,
 }
 """Those of operations that are as several; `Work.drawn` has the rest of what is kept."""
@@ -274,7 +274,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         odd=atom.takes(MOST_COLUMNS - STEP),
         turned=turned,
         operations=counted(behind),
-        drawn=drawn_beside(behind),
+        drawn=random_beside(behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         scales=tuple(s.swapped if swapped else s for s in blocks.scales.values()) if blocks else (),

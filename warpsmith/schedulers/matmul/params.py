@@ -55,7 +55,7 @@ class MatmulParams(Params):
             tile.
         group: tiles along m that follow each other before the next column of tiles; of a grouped
             product tiles along n, before the next row.
-        blocks: of the grid, which go round the tiles.
+        blocks: of the grid, which loop over the tiles.
         cluster: blocks of a cluster along m and n, which have tiles beside each other and load for
             each other what they share.
         splits: blocks of a cluster that have one tile, and each a part of k. Then `cluster` is one.
@@ -127,7 +127,7 @@ class MatmulParams(Params):
 
     @property
     def turns(self) -> bool:
-        """Whether blocks go round the tiles."""
+        """Whether blocks loop over the tiles."""
         return self.parts == 1 and not (self.once and self.splits > 1)
 
     @property

@@ -1,4 +1,4 @@
-"""What passes through the L2 while a product goes round its tiles, and what stays there."""
+"""What passes through the L2 while a product loops over its tiles, and what stays there."""
 
 from __future__ import annotations
 

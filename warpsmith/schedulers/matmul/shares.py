@@ -60,7 +60,7 @@ def with_last_parts(
 ) -> Ways:
     """Schedules, each before that where blocks have parts of the last tiles: of groups all; of
     products with scales along k where tiles are left for less than half a round, or are no more, or
-    where blocks that go round tiles alone go a round less, without the empty places of the last
+    where blocks that loop over tiles alone go a round less, without the empty places of the last
     group.
 
     Args:

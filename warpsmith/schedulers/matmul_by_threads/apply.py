@@ -42,7 +42,7 @@ from warpsmith.targets.family import WARP
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulByThreadsParams) -> None:
-    """A block goes round the tiles of both operands along the summed dimension:
+    """A block loops over the tiles of both operands along the summed dimension:
 
     ========= ==================================================================================
     product   `[grid_x, grid_y, k tile, block_y, block_x, block_z, k | rows, vector | columns,

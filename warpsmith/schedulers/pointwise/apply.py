@@ -39,7 +39,7 @@ from warpsmith.schedulers.pointwise.transposed import TILE, Transposed, columns_
 from warpsmith.values import dataclass
 
 BLOCKS = "blocks"
-"""Name of the launch symbol: blocks that go round."""
+"""Name of the launch symbol: persistent blocks."""
 
 
 def apply(fusion: Fusion, caches: tuple[Cached, ...], params: PointwiseParams) -> None:

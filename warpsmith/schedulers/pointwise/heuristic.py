@@ -42,7 +42,7 @@ TILE_THREADS = 512
 
 RING_STAGES = 4
 RING_BLOCKS_PER_SM = 4
-"""Stages of a ring and blocks a multiprocessor: the best of those that go round, yet slower than
+"""Stages of a ring and blocks a multiprocessor: the best of persistent ones, yet slower than
 blocks of one tile by 3 to 5 % (docs/lessons/rings.md)."""
 
 NARROW_BYTES, NARROW_AROUND = 4, 8
@@ -70,7 +70,7 @@ class PointwiseParams(Params):
         vectorized: names of the global tensors accessed in vectors.
         exact: no vector is cut short by the end of the tensors.
         transposed: inputs that are read along another dimension, in square tiles; or None.
-        ring: stages through which tiles are loaded ahead, by blocks that go round; 1 is a block for
+        ring: stages through which tiles are loaded ahead, by persistent blocks; 1 is a block for
             each tile, which the TMA unit loads; 0 where threads load for themselves.
         streaming: loads of what is read once leave no copy in L1.
         across: vectors go on from one row to the next, past what some tensors have once a row.
@@ -299,5 +299,5 @@ def loads_of_tiles(run: InnerRun, problem: Problem) -> tuple[Cached, ...]:
 
 
 def blocks(params: PointwiseParams, problem: Problem) -> int:
-    """Blocks that go round, so many a multiprocessor; one where nothing goes round."""
+    """Persistent blocks, so many a multiprocessor; one where none is."""
     return RING_BLOCKS_PER_SM * problem.target.sm_count if params.ring > 1 else 1

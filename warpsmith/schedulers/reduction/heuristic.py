@@ -45,7 +45,7 @@ LONG_VECTORS = 2048
 
 MOST_BLOCKS = 16384
 """Blocks of a launch that splits rows. Each has one pass, up to here: blocks that start as others
-end read at 95 to 98 % of the ceiling, blocks that go round at 93 to 95 %."""
+end read at 95 to 98 % of the ceiling, persistent blocks at 93 to 95 %."""
 
 BLOCK_BYTES, SEVERAL_BYTES = 65536, 131072
 """What a block reads of a split row at least, where multiprocessors have enough blocks: as much as

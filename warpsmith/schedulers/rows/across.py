@@ -25,7 +25,7 @@ MOST_BYTES = 4
 """Of an element of such rows: an access of longer ones is hardly narrower than a vector."""
 
 TURN_BYTES, LEAST_TURN_BYTES = 8, 10240
-"""Of an access, and of a row, where blocks go round rows: with 16 bytes kernels have more registers
+"""Of an access, and of a row, where blocks loop over rows: those by 16 bytes have more registers
 and take up to 14 % longer, and of shorter rows single elements are as fast
 (docs/lessons/odd_rows.md)."""
 
@@ -42,7 +42,7 @@ def vector_across(rows: Rows, problem: Problem) -> int:
 
 
 def vector_in_turns(rows: Rows, problem: Problem) -> int:
-    """Elements of such a vector where blocks go round rows; 0 where others are as good, or rows
+    """Elements of such a vector where blocks loop over rows; 0 where others are as good, or rows
     have none: short ones, those that two elements divide, those of several dimensions, and
     elements of more than 2 bytes.
     """

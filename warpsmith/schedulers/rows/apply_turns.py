@@ -1,4 +1,4 @@
-"""Schedule blocks that go round rows by their parameters."""
+"""Schedule blocks that loop over rows by their parameters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: RowParams) -> None
     R vector]`
 
     The first unrolled loop is there for several rows a thread, the cluster's for rows of several
-    blocks. A block goes round the rows; within one turn it does what rows that stay in registers
+    blocks. A block loops over the rows; within one turn it does what rows that stay in registers
     ask for (`apply.py`). Sums of columns, where there are any, have the same loops and reduce K:
     over the turns in registers that live outside that loop, then across block_y. With a ring, the
     TMA unit brings whole rows to shared memory, some turns ahead,

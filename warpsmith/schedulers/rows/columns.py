@@ -1,6 +1,6 @@
 """Sums of columns beside what is computed of rows: which they are, and how they are cut.
 
-The blocks of a launch go round the rows, and each sums the columns of its own rows as it comes by
+The blocks of a launch loop over the rows, and each sums the columns of its own rows as it comes by
 them. The partial sums are a tensor of their own, a row for each block, whose columns another kernel
 sums. So no value of full size is read for the columns alone.
 """
@@ -24,7 +24,7 @@ from warpsmith.schedulers.reduction.applicability import pattern, reductions
 from warpsmith.schedulers.rows import applicability as rows_can
 
 BLOCKS = "row_blocks"
-"""How names of the symbols begin: blocks that go round the rows, thus rows of partial sums."""
+"""How names of the symbols begin: blocks that loop over the rows, thus rows of partial sums."""
 
 
 def refusal(fusion: Program) -> str:
@@ -56,7 +56,7 @@ def _leaves_blocks(tensor: TensorView) -> bool:
 
 
 def blocks_of(fusion: Program) -> Symbol:
-    """The blocks that go round the rows of a fusion with partial sums."""
+    """The blocks that loop over the rows of a fusion with partial sums."""
     (tensor, *_) = partial_sums(fusion)
     blocks = tensor.logical[-1].extent
     assert isinstance(blocks, Symbol)

@@ -32,7 +32,7 @@ ROLE_US, SUMS_ROLE_US = 1.3, 1.6
 
 MEMORY_SHARE = 0.949
 TURNS_SHARE = 0.78
-"""Of the memory's rate, at which rows move: where each block has one, and where blocks go round
+"""Of the memory's rate, at which rows move: where each block has one, and where blocks loop over
 rows, and keep in step."""
 
 EVICT_LAST_TIMES = 1.1
@@ -84,7 +84,7 @@ odd lengths on an H200, 2026-11-26)."""
 
 TURN_INSTRUCTIONS = 187.0
 SUM_INSTRUCTIONS = 34.7
-"""Of a warp in each turn of a block that goes round, and for each sum of a row."""
+"""Of a warp in each turn of a persistent block, and for each sum of a row."""
 
 SUMS_BYTES = 100_000_000
 SUMS_OPERATION_US, SUMS_TURN_INSTRUCTIONS, LONE_LOSS = 0.0007, 70.0, 0.02
@@ -152,7 +152,7 @@ ASKED_BYTES of these at once is no gain: more of the time for each doubling."""
 
 
 def least_in_turns(work: Work, target: Target) -> float:
-    """Microseconds that no shape takes less than where blocks go round rows that a role loads."""
+    """Microseconds that no shape takes less than where blocks loop over rows that a role loads."""
     return START_US + _role(work) + _memory(work, target, True)
 
 
@@ -197,7 +197,7 @@ def _role(work: Work) -> float:
 
 
 def _in_turns(work: Work, params: RowParams) -> bool:
-    """Whether blocks go round rows."""
+    """Whether blocks loop over rows."""
     return work.summed > 0 or params.ring > 0
 
 

@@ -34,7 +34,7 @@ class RowParams(Params):
             used, and waited for once; else for one after the other.
         again: costly values are computed again, where that takes fewer registers than to keep them.
         vectorized: names of the global tensors accessed in vectors.
-        ring: stages through which blocks that go round rows load them ahead; 0 where threads load
+        ring: stages through which blocks that loop over rows load them ahead; 0 where threads load
             for themselves.
         warp_specialize: a role loads rows into the ring, and block_y are groups that take turns.
         reread: rows are read from shared memory again for each reduction, not kept in registers.
@@ -43,13 +43,13 @@ class RowParams(Params):
             them.
         row: elements of a row, or of a block's part of it, of which all are copied at once, where
             threads have not exactly these; else 0.
-        uneven: elements of all of a row, where the last block of a cluster that goes round rows has
+        uneven: elements of all of a row, where the last block of a cluster that loops over rows has
             fewer than the others; else 0.
         by_threads: threads load rows into the ring by `cp.async`, not the TMA unit.
         chunks: rows neither begin nor end at multiples of 16 bytes, and the TMA unit brings all of
             the 16-byte chunks that a row lies in.
         across: accesses begin at multiples of a vector in memory, wherever rows begin; the first
-            and the last of a row may have elements of other rows. Where blocks go round rows, `row`
+            and the last of a row may have elements of others. Where blocks loop over rows, `row`
             has room for these, and `uneven` is all of a row.
         interval: nanoseconds for each turn, whose loads do not begin before its time, so that no
             block runs ahead of the others; 0 where stages alone say when.

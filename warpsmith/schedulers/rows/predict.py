@@ -25,7 +25,7 @@ ROUND_CLASSES = (*((most, float(most)) for most in FEW_ROWS), *MANY_ROWS)
 
 
 def class_of(rows: int, target: Target, *, beside: bool = False) -> int:
-    """The rows that stand for those of a call; `beside` sums of columns, where blocks go round."""
+    """Rows that stand for those of a call; `beside` sums of columns, where blocks loop."""
     each, classes = rows / target.sm_count, ROW_CLASSES if beside else ROUND_CLASSES
     return round(next(count for most, count in classes if each <= most) * target.sm_count)
 

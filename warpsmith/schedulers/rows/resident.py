@@ -90,7 +90,7 @@ def choices(
 ) -> tuple[Choice, ...]:
     """The ways, those of the fewest instructions and waits first.
 
-    The program has caches. With `turns`, blocks go round rows: what all rows share is there in any
+    The program has caches. With `turns`, blocks loop over rows: what all rows share is there in any
     case.
     """
     program = program.without(())

@@ -167,7 +167,7 @@ class Rows:
 
     @cached_property
     def turning(self) -> tuple[Choice, ...]:
-        """The ways to keep a row where blocks go round rows."""
+        """The ways to keep a row where blocks loop over rows."""
         return self.residents if self.columns else choices(self.alone, self.caches, turns=True)
 
     def length(self, problem: Problem) -> int:

@@ -58,7 +58,7 @@ class Streamed:
         vector: adjacent elements of an access.
         loaded: bytes of inputs of full size, for each element of a row.
         summed: bytes of running sums that a thread has, for each of its elements.
-        residents: the ways to keep a row, where blocks go round rows.
+        residents: the ways to keep a row, where blocks loop over rows.
         limits: of the target.
         widened: inputs of full size of which compilers keep wide values, where a thread has many.
         weights_fit: a role may bring what all rows share to shared memory.

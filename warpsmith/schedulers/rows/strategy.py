@@ -132,7 +132,7 @@ def no_ring(rows: Rows, problem: Problem) -> str:
 
 
 def blocks(rows: Rows, params: RowParams, problem: Problem) -> int:
-    """Blocks, or clusters, that go round the rows: all that run at once, unless there are fewer
+    """Blocks, or clusters, that loop over the rows: all that run at once, unless there are fewer
     rows, or so many that a thread would add too many to one sum. One that is not among those that
     run at once begins when they have ended, and takes as long again.
 

@@ -1,4 +1,4 @@
-"""What blocks that go round rows load: to registers, or through shared memory, turns ahead."""
+"""What blocks that loop over rows load: to registers, or through shared memory, turns ahead."""
 
 from __future__ import annotations
 

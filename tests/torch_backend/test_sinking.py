@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.fx import Graph, Node
 
-from warpsmith.torch_backend import late as module
-from warpsmith.torch_backend.late import late
+from warpsmith.torch_backend import sinking as module
+from warpsmith.torch_backend.sinking import sink
 from warpsmith.torch_backend.source import Step
 
 
@@ -38,7 +38,7 @@ def test_a_region_waits_where_that_takes_less_memory(
         (5, Step((other,), print, (slopes,), {}, single=False)),
         (6, Step.of(last)),
     ]
-    places = [place for place, _ in late(made, [last, view] if leaves else [last])]
+    places = [place for place, _ in sink(made, [last, view] if leaves else [last])]
     # Waiting, it keeps what was saved, and where autograd lets go of it, too, the other gradient.
     waits = not leaves and not lets_go
     assert places == [6 if waits else 3, 4, 5 if lets_go else 6, 6]
@@ -50,7 +50,7 @@ def test_it_does_not_wait_where_it_keeps_as_much_as_it_makes() -> None:
     made = node(graph, "mm", 100, kept)
     last = node(graph, "last", 10, made)
     steps = [(1, Step((made,), print, (kept,), {}, single=False)), (2, Step.of(last))]
-    assert late(steps, [last]) == steps
+    assert sink(steps, [last]) == steps
 
 
 def test_what_reads_more_than_the_graph_gets_keeps_its_place() -> None:
@@ -64,4 +64,4 @@ def test_what_reads_more_than_the_graph_gets_keeps_its_place() -> None:
         (2, Step((made,), print, (first,), {}, single=False)),
         (3, Step.of(last)),
     ]
-    assert late(steps, [last]) == steps
+    assert sink(steps, [last]) == steps

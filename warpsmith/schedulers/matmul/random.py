@@ -12,17 +12,17 @@ from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS
 from warpsmith.schedulers.matmul.ways import Times, Ways
 
-DRAWING = 11
+RANDOM = 11
 """Instructions that an operation which draws is as, of an element: twelve rounds of a block."""
 
 KEPT = "kept"
 """The draws that groups which share a tile make beside its products, some in each step over k."""
 
 
-def drawn_beside(operations: Iterable[Operation]) -> int:
+def random_beside(operations: Iterable[Operation]) -> int:
     """Instructions on an element, besides an operation each, of those that may be made so."""
     kept = sum(isinstance(op, Pointwise) and op.op == KEPT for op in operations)
-    return (DRAWING - 1) * kept
+    return (RANDOM - 1) * kept
 
 
 def share_behind(ways: Ways, k: int) -> Times:

@@ -15,7 +15,7 @@ _LETS_GO = hasattr(BackwardCFunction, "apply_boxed")
 """Whether autograd lets go of what backward gets; before PyTorch 2.13 it holds that to the end."""
 
 
-def late(made: Sequence[tuple[int, Step]], results: Iterable[object]) -> list[tuple[int, Step]]:
+def sink(made: Sequence[tuple[int, Step]], results: Iterable[object]) -> list[tuple[int, Step]]:
     """Steps with the places where they come; later ones for regions that read what the graph gets,
     and nothing else, where what they make is more than they would keep alive by waiting.
 
