@@ -125,6 +125,7 @@ def test_block_dimensions_may_be_known_at_run_time_only() -> None:
     assert binary.stack_bytes == 0
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("axes", [(True, False, False), (False, True, True)])
 @pytest.mark.parametrize("op", OPS)
 def test_grid_reduce_compiles(op: str, axes: tuple[bool, bool, bool]) -> None:

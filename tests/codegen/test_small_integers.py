@@ -57,6 +57,7 @@ def second(op: PointwiseOp) -> str:
     return "counts" if "shift" in op.name else "divisors" if op.name in INTEGER_DIVISIONS else "any"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("dtype", SMALL, ids=str)
 def test_operations(dtype: DataType) -> None:
     x, y = numbers(dtype, 1), numbers(dtype, 2)

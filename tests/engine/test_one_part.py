@@ -23,6 +23,7 @@ def arrays(rows: int, columns: int = 64) -> tuple[np.ndarray, ...]:
     return tuple(drawn.standard_normal((rows, columns)).astype(np.float32) for _ in range(2))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("rows", "kind", "kernels"), [(16, "float", 1), (16, "half", 2), (700, "float", 2)]
 )

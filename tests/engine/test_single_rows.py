@@ -26,6 +26,7 @@ def arguments(m: int, n: int, k: int = 256) -> list[Any]:
     return [random.standard_normal(s).astype(ml_dtypes.bfloat16) for s in shapes]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("m", "n"), [(1, 72), (64, 1), (8, 72)])
 def test_a_product_of_one_row_is_a_reduction(m: int, n: int, turned: bool) -> None:

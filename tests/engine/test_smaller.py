@@ -36,6 +36,7 @@ def made(function: Any, *shapes: tuple[int, ...]) -> tuple[Compiled, list[Any]]:
     return warpsmith.fuse(function).lower(*given).compile(), given
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("function", "shapes"),
     [

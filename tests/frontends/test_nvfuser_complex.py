@@ -40,6 +40,7 @@ def _run(made: Made, *inputs: Any, device: str = "reference") -> Any:
     return tuple(results) if several else results[0]
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS.split())
 def test_functions_of_one_number(name: str, dtype: torch.dtype) -> None:

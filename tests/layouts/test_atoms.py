@@ -79,6 +79,7 @@ def test_fragments_are_those_of_the_tables(shape: tuple[int, int, int]) -> None:
     }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("atom", MMA, ids=lambda atom: atom.name)
 def test_products_of_a_warp(parts: Parts, atom: Atom) -> None:
     (columns,) = atom.columns

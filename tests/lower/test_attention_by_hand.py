@@ -14,6 +14,7 @@ from warpsmith.kernel.products import MatrixRegisters, Multiply
 from warpsmith.kernel.traversal import walk
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("m", "tiles"), [(200, 3), (129, 1)])
 @pytest.mark.parametrize("changes", [{}, {"groups": 1, "keys": 128, "stages": 3}])
 def test_attention_forward(m: int, tiles: int, changes: dict[str, Any]) -> None:

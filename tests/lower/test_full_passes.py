@@ -69,6 +69,7 @@ def test_the_first_loop_has_no_predicates_and_the_second_has() -> None:
     assert [guarded(loop) for loop in rolled(kernel)] == [False, True]
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("index_type", [DataType.Int32, DataType.Int])
 @pytest.mark.parametrize("length", [1, 7, 31, 32, 33, 63, 64, 65, 96, 127])
 @pytest.mark.parametrize("op", ["sum", "max"])

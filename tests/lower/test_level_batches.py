@@ -103,6 +103,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("columns", [2000, 1999, 8, 7, 1])
 def test_log_sum_exp_of_hostile_rows(columns: int) -> None:
     x = torch.stack(HOSTILE)[:, 2000 - columns :].contiguous()

@@ -73,6 +73,7 @@ def test_outside_of_turns_branches_stay() -> None:
     assert load_beside(kernel) is kernel
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("columns", "dtype", "predicates"),
     [

@@ -77,6 +77,7 @@ def asked(
                 yield type(statement), statement.memory.name, first, dict(values)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("steps", [18, 5], ids=["all", "few"])
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_chunks_behind_the_first_stages_come_to_the_l2_in_the_last_steps(

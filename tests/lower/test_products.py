@@ -25,6 +25,7 @@ def test_results_of_a_hand_schedule(columns: int) -> None:
     check(result, x, weight)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("turned", "columns", "width"), [("b", 128, 64), ("a", 64, 64), ("ab", 64, 32), ("b", 64, 16)]
 )

@@ -67,6 +67,7 @@ def test_what_is_computed_past_the_last_key_is_left_out() -> None:
     np.testing.assert_allclose(result, weights @ v.astype(np.float64), rtol=2.0**-7)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("changes", [{}, {"role": "load", "groups": 2, "keys": 128}])
 @pytest.mark.parametrize(("m", "n"), [(100, 200), (64, 8)])
 def test_sums_of_a_product_are_an_operand_of_the_next(

@@ -31,6 +31,7 @@ def test_every_element_is_written(back: list[int]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "kept", [(4, 1, 1), (1, 3, 1), (1, 1, 5), (4, 3, 1), (4, 1, 5), (1, 3, 5)], ids=str
 )

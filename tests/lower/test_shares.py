@@ -45,6 +45,7 @@ def scheduled(
     return fd
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("block", [False, True])
 @pytest.mark.parametrize("shape", [(3, 70, 75), (1, 1, 1), (2, 32, 4000)])
 def test_each_block_keeps_its_share(shape: tuple[int, int, int], block: bool) -> None:

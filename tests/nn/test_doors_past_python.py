@@ -66,6 +66,7 @@ def weighted_cross_entropy(size: int) -> tuple[Any, ...]:
     return _CROSS_ENTROPY, lambda: functional.cross_entropy(x, target, weight, **named), [x]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "case",
     [

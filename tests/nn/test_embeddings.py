@@ -25,6 +25,7 @@ def check(words: torch.Tensor, rows: int, padding: int, dtype: torch.dtype) -> N
     assert (error <= 8 * eps * magnitude).all()
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("dtype", KINDS, ids=str)
 @pytest.mark.parametrize(
     "counts",
@@ -53,6 +54,7 @@ def test_kernels_sum_rows_of_words_in_several_dimensions() -> None:
     check(torch.randint(3, (2, 60), generator=draw), 5, 1, torch.bfloat16)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_torch_sums_what_is_too_few_or_too_much(
     monkeypatch: pytest.MonkeyPatch, count: int

@@ -150,6 +150,7 @@ CALLS: list[tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("function", "shapes"), CALLS)
 def test_compiled_whole_is_the_same(function: Any, shapes: Any) -> None:
     inputs = [drawn(shape, torch.float32, k) for k, shape in enumerate(shapes)]

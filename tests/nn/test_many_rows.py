@@ -30,6 +30,7 @@ def relative_error(found: np.ndarray, exact: np.ndarray) -> float:
     return float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("draw", "limit"),
     [

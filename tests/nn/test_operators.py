@@ -41,6 +41,7 @@ CASES: list[tuple[Callable[..., Any], tuple[tuple[int, ...], ...], bool]] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("function", "shapes", "dynamic"), CASES)
 def test_compiled_whole_is_the_same(
     function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], dynamic: bool

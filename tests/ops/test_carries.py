@@ -22,6 +22,7 @@ HOSTILE = torch.tensor(
 )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_places_of_extremes(dtype: DataType) -> None:
     x = random((3, 1, 7), dtype)

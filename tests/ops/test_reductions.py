@@ -87,6 +87,7 @@ def test_dimensions_that_are_one_are_not_reduced() -> None:
     assert not any(isinstance(o, Reduction) for o in fd.fusion.operations)
 
 
+@pytest.mark.few(8)
 @pytest.mark.filterwarnings("ignore:var")  # of PyTorch, about what the test is after
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("correction", [0, 1, 2.5, 40])

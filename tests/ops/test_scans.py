@@ -27,6 +27,7 @@ def test_sums_and_products(dtype: DataType) -> None:
             )
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_extremes_so_far(dtype: DataType) -> None:
     x = random((3, 1, 9), dtype)

@@ -20,6 +20,7 @@ EDGES = [float("nan"), 0.0, -0.0, float("inf"), -float("inf"), 1e-40, -1e-40, 3.
 ROWS = torch.tensor([[*EDGES, 3.0], [2.0, -1.5, 2.0, -float("inf"), 7.0, 0.0, -7.0, 2.0, 1.0, 1.0]])
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_orders_are_those_of_torch(dtype: DataType, descending: bool) -> None:

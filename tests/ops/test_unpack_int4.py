@@ -20,6 +20,7 @@ def halves(packed: np.ndarray, dim: int) -> np.ndarray:
     return np.where(place % 2, wide // 16, wide % 16)
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("device", ["sim", "reference"])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
 @pytest.mark.parametrize(("shape", "dim"), [((8, 32), 1), ((4, 16, 4), 0), ((4, 64), -1)])

@@ -82,6 +82,7 @@ def test_a_gate_between_other_kernels() -> None:
     assert schedulers(layer, X, W, V, drawn(64, 48)) == ["inner_persistent", "matmul", "matmul"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("m", "n", "k", "products"),
     [(2048, 4096, 4096, 1), (64, 64, 16384, 2), (32, 1024, 16384, 2)],
@@ -105,6 +106,7 @@ def test_products_are_one_kernel_where_that_is_priced_lower(
     assert any("as one kernel matmul would take" in line for line in lines) == (products == 2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(4096, 14336, 4096), (8192, 8192, 8192), (1408, 15616, 3200)]
 )

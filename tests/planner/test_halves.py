@@ -67,6 +67,7 @@ def test_both_parts_of_the_weight_are_read_where_they_lie(form: str) -> None:
     np.testing.assert_allclose(found, wanted(sums, step), rtol=2**-7, atol=1e-2)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("program", "kernels"),
     [

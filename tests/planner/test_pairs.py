@@ -62,6 +62,7 @@ def one_kernel(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[matmul
     return matmul.work_of(planned.candidate.fusion, call.problem), call.problem
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("of", "turns", "rows", "added"),
     [("gelu", 0, 128, 112), ("gelu", 2, 128, 32), ("late", 0, 128, 230)],

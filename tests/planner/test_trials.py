@@ -61,6 +61,7 @@ def structural(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CallPlan]:
     return plan
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_predicted_to_be_faster_is_done(
     name: str, structural: Callable[..., CallPlan]
@@ -72,6 +73,7 @@ def test_what_is_predicted_to_be_faster_is_done(
     assert after * trials.WORTH < before
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", CASES)
 def test_of_few_elements_launches_count(name: str, structural: Callable[..., CallPlan]) -> None:
     """There are no more kernels than the structure has, and the same ones where none is saved."""

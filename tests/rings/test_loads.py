@@ -52,6 +52,7 @@ def test_a_partial_tile_counts_the_bytes_of_a_whole_one(
     assert set(amounts) == {str(whole)}
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 30])
 @pytest.mark.parametrize("columns", [4, 16, 20])
 def test_blocks_of_the_grid_load_their_own_rows(rows: int, columns: int) -> None:

@@ -22,6 +22,7 @@ def chains(loads: Sequence[LoadStoreOpType], stages: Sequence[int]) -> FusionDef
     return exponentials(*zip(loads, stages, strict=True), tile=TILE, threads=THREADS)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("loads", "stages"),
     [

@@ -131,6 +131,7 @@ def test_all_types_are_stored(dtype: DataType) -> None:
     one_more(fd, random_array((20, 48), dtype))
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("stages", [0, 2, 3])
 @pytest.mark.parametrize("size", [4, 64, 100, 128, 1000])
 def test_the_last_run_is_cut_short(size: int, stages: int) -> None:

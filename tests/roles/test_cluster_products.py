@@ -28,6 +28,7 @@ def clean(fd: FusionDefinition, *inputs: Any) -> np.ndarray:
     return np.asarray(result)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("cluster", "sizes"),
     [
@@ -126,6 +127,7 @@ def test_a_row_for_all_blocks_that_threads_read(
     assert f"T5 by multicast to {blocks} blocks" in fd.explain()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("stages", "once"), [(1, True), (1, False), (3, False)])
 def test_a_row_for_all_blocks_in_one_role(stages: int, once: bool) -> None:
     fd = rows_plus_row(2, role=None, stages=stages, once=once)

@@ -75,6 +75,7 @@ def test_groups_that_compute_store(sizes: str, stores: str) -> None:
     works(ping_pong_product(**STORES[stores]), SIZES[sizes], schedules=8)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("stores", STORES)
 @pytest.mark.parametrize("groups", [1, 2, 3])
 def test_any_number_of_groups(groups: int, stores: str) -> None:
@@ -93,6 +94,7 @@ def test_tiles_of_the_seed() -> None:
     assert "order       compute_main: 2 groups of compute, one after the other" in said
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sizes", [(64, 136, 64), (200, 136, 72)])
 @pytest.mark.parametrize("stores", STORES)
 def test_tiles_in_another_order(stores: str, sizes: Sizes) -> None:
@@ -111,6 +113,7 @@ def test_orders_in_which_no_tile_lies_outside(stores: str, order: TileOrder) -> 
     works(ping_pong_product(order=order, **STORES[stores]), (264, 136, 40))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("sizes", [(1, 1, 8), (130, 70, 200), (320, 64, 40)])
 def test_groups_on_one_tile(sizes: Sizes) -> None:
     """Cooperative: both groups multiply 64 rows each of every tile, and take no turns."""

@@ -55,6 +55,7 @@ def report_of(kernel: Kernel, x: Any, w: Any, ends: Any, schedules: int = 4) -> 
     return reported(kernel, SIZES, memory, schedules=schedules)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("cluster", [(1, 1), (1, 2), (2, 1)])
 def test_one_agent_looks_up_for_all(cluster: tuple[int, int]) -> None:
     """Nothing that the others do between two tiles searches: 1 to 6 % of their time (an H200)."""

@@ -31,6 +31,7 @@ SMALL = [name for name in PROBLEMS if "gr" not in name]
 """Those whose problems the simulator runs in a second."""
 
 
+@pytest.mark.few(4)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize("scheduler", PROBLEMS)
 def test_the_first_is_what_the_model_chooses(scheduler: str) -> None:

@@ -148,6 +148,7 @@ def test_no_heads_or_keys(batch: int, heads: int, keys: int) -> None:
     assert not result.any()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("blocks", "stages"), [(1, 2), (3, 2), (5, 1)])
 def test_a_block_meets_twice_for_each_tile(blocks: int, stages: int) -> None:
     params = AttentionParams(blocks=blocks, stages=stages)

@@ -67,6 +67,7 @@ def test_values_of_a_state_may_be_called_anything() -> None:
         torch.testing.assert_close(result, wanted, check_dtype=False)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("blocks", [1, 4])
 @pytest.mark.parametrize("op", ["argmax", "logsumexp"])
 def test_states_are_joined_across_warps_blocks_and_clusters(op: str, blocks: int) -> None:

@@ -35,6 +35,7 @@ def arrays_of(p: Program, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
     return random_inputs(p.fusion, dict(zip(names, (shape, shape[1:2]), strict=True)))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("dtype", [BF16, FLOAT])
 @pytest.mark.parametrize(
     "shape", [(1, 3, 2, 4), (3, 2, 3, 3), (4, 3, 4, 10), (5, 2, 8, 33)], ids=str

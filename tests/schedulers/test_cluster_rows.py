@@ -177,6 +177,7 @@ def test_weights_that_the_tma_unit_may_not_bring_are_loaded_by_threads(
     assert "weights_in_shared=True" not in words
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("shape", "weights"),
     [((3, 16384), (1, 16384)), ((2, 3, 16384), (3, 16384)), ((2, 3, 16384), (1, 1, 16384))],

@@ -136,6 +136,7 @@ def test_short_rows_lie_in_the_lanes_of_a_warp(
     assert f"block_x={lanes}, block_y={threads // lanes}," in text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("columns", "ahead"), [(256, False), (264, True), (324, False)])
 def test_many_short_rows_of_two_accesses_come_ahead(columns: int, ahead: bool) -> None:
     """Where lanes of a warp have more than one of each, and a copy can bring a row as it is."""

@@ -145,6 +145,7 @@ def check_read_once(kernel: Kernel, arrays: Arrays) -> None:
     assert all(s.streaming == (s.source.name in matrices) for s in loads if s.source.name in read)
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("dtype", [BF16, HALF, FLOAT])
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_each_row_is_read_once_in_vectors(build: Build, dtype: DataType) -> None:

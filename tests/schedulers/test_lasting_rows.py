@@ -52,6 +52,7 @@ def test_so_do_those_that_a_role_copies() -> None:
     assert "ws_bulk_load<true>(" not in few
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("columns", "specialized", "some"),

@@ -78,6 +78,7 @@ def test_rows_of_several_dimensions_along_m() -> None:
     assert "scheduler   matmul\n" in fd.explain()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("depth", [64, 128, 192])
 def test_a_known_number_of_steps(depth: int) -> None:
     """ptxas serialized the products of a loop that it knew to run."""

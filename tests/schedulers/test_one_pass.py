@@ -40,6 +40,7 @@ def text(program: Any, dtype: Any, columns: int = 4096) -> str:
     return str(kernel.asm["cuda"]).split("__launch_bounds__")[1]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("program", "dtype", "meetings"),
     [

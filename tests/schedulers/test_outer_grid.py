@@ -94,6 +94,7 @@ def check(
     )
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kept", [0, 1, 9])
 @pytest.mark.parametrize("splits", [1, 3])
 def test_turns_are_kept_or_read_again(splits: int, kept: int) -> None:

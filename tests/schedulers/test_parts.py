@@ -114,6 +114,7 @@ def test_vectors_go_across_the_ends_of_odd_planes(
     check_right(problem)
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("make", "side", "dtype"),
@@ -150,6 +151,7 @@ def test_blocks_share_parts_where_a_row_has_few(
     check_right(problem)
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("size", "dtype"),
@@ -188,6 +190,7 @@ def test_loads_of_several_inputs_have_no_predicates_but_in_the_last_pass(
     assert bool(call.launches[0].compiled.kernel.least) is masked
 
 
+@pytest.mark.few(4)
 @pytest.mark.usefixtures("uncompiled")
 @pytest.mark.parametrize(
     ("make", "side", "dtype", "scheduler"),

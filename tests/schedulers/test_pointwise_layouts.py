@@ -160,6 +160,7 @@ def test_an_input_of_a_part_of_merged_rows_is_loaded_in_vectors() -> None:
     assert np.array_equal(fd.execute([rows, two])[0], np.concatenate([2 * rows, -rows], 1))
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("shape", [(3, 40, 7, 7), (2, 64, 4, 24), (1, 33, 5, 9)])
 @pytest.mark.parametrize("channels_last", [True, False])
 def test_heights_and_widths_are_one_side_of_a_tile(

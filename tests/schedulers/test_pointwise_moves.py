@@ -14,6 +14,7 @@ from warpsmith.targets.hopper import H200
 MATRICES = ((1, 1), (3, 5), (8, 64), (40, 33), (65, 130), (64, 64))
 
 
+@pytest.mark.few(9)
 @pytest.mark.parametrize("shape", MATRICES)
 @pytest.mark.parametrize("dtype", [DataType.Float, DataType.BFloat16, DataType.Bool])
 def test_transpose(dtype: DataType, shape: tuple[int, int]) -> None:

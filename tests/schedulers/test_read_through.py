@@ -310,6 +310,7 @@ def step(choice: random.Random, x: torch.Tensor, values: list[Any]) -> Callable[
     return choice.choice(kinds)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_chains(seed: int) -> None:
     choice = random.Random(seed)

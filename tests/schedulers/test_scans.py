@@ -53,6 +53,7 @@ def test_all_types(dtype: DataType) -> None:
         check_segments(made, random_inputs(made, {"T0": shape}), terms=max(shape))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("order", [[0, 1], [1, 0]])
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_all_layouts(order: list[int], contiguous: bool) -> None:

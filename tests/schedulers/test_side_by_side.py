@@ -30,6 +30,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shapes", SHAPES)
 def test_each_program_has_blocks_of_its_own(shapes: tuple[tuple[int, ...], ...]) -> None:
     given = [*(drawn(*shape) for shape in shapes), drawn(1)]

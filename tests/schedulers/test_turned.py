@@ -41,6 +41,7 @@ def wanted(body: Any, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return z.exp().T + 2 * x, z.sum()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("body", "kernels"), [(both, 1), (masked, 1), (back_again, 3)])
 def test_what_is_turned_too_is_computed_twice(body: Any, kernels: int) -> None:
     x = torch.randn(33, 33, generator=torch.Generator().manual_seed(1))

@@ -66,6 +66,7 @@ def test_two_weights_are_loaded_where_they_are_used() -> None:
     assert not any(shape.params.together for shape in shapes)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("columns", [3000, 1312, 9096])
 def test_rows_that_wait_once_are_right(columns: int) -> None:
     problem = rms_norm(900, columns, "bfloat16")

@@ -45,6 +45,7 @@ def operands() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randn(2, 4, 16, 8, generator=torch.manual_seed(0)), keys
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("program", "copies"), [(masked, 1), (placed, 1), (turned, 2), (dense, 0), (bare, 0)]
 )
@@ -100,6 +101,7 @@ def masks() -> dict[str, torch.Tensor]:
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["bool", "float", "of each head"])
 def test_a_word_attends_in_a_kernel_of_ours(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And both caches are written where keys and values are computed."""

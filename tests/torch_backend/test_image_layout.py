@@ -118,6 +118,7 @@ def trained(call: Callable[..., Any], x: Tensor) -> tuple[tuple[Tensor, ...], li
     return (*(each.detach() for each in several), x.grad), seen.images
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("model", "shape"), MODELS)
 @pytest.mark.parametrize("last", [False, True], ids=["rows", "channels last"])
 def test_images_have_channels_last_and_results_lie_as_before(

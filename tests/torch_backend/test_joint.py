@@ -77,6 +77,7 @@ def by_columns(x: Tensor, keys: Tensor) -> Tensor:
     return x[torch.sort(keys.view(4, 2), 0)[1]].exp()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [in_order, and_back, and_back_by_a_sort, of_words])
 def test_rows_that_a_sort_ordered_are_read_back(program: Callable[..., Tensor]) -> None:
     x, keys = torch.randn(8, 3), torch.tensor([3, 1, 4, 1, 5, 9, 2, 6])
@@ -111,6 +112,7 @@ def test_an_order_of_any_length_is_read_back(program: Callable[..., Tensor]) -> 
         torch.testing.assert_close(found, gradients(program, x, keys)[0])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [chosen, of_more_words, by_columns, at_places_of_one])
 def test_rows_that_are_read_more_than_once_are_added_up(program: Callable[..., Tensor]) -> None:
     x, keys = torch.randn(8, 3), torch.tensor([3, 1, 4, 1, 5, 5, 2, 6])
@@ -138,6 +140,7 @@ def whole(x: Tensor, keys: Tensor, weight: Tensor) -> Tensor:
     return torch.where((keys > 2)[:, None, None], 0, conv1d(x, weight))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("program", "kept"), [(masked, True), (scaled, True), (whole, False)])
 def test_what_torch_gave_is_saved_and_not_what_follows(
     program: Callable[..., Tensor], kept: bool
@@ -197,6 +200,7 @@ def test_what_a_model_says_of_checkpoints_holds() -> None:
     torch.testing.assert_close(gradients(fast, weight)[0], gradients(program, weight)[0])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("mode", "scale", "added"), [("nearest", 2, 0), ("nearest", 1.5, 1), ("bilinear", 2, 4)]
 )
@@ -220,6 +224,7 @@ def test_where_no_order_may_differ_other_pixels_are_sorted() -> None:
     assert "index_add" not in ran
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("shape", [(), (1,), (3, 1)])
 def test_values_that_are_repeated_along_places_are_added_by_torch(shape: tuple[int, ...]) -> None:
     def counted(x: Tensor) -> Tensor:

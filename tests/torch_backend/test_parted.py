@@ -44,6 +44,7 @@ def of_columns(x: Tensor, w: Tensor, b: Tensor) -> list[Tensor]:
     return [(y - y.mean(1, keepdim=True)).view(x.shape) * w[:, None, None]]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("program", "parted"),
     [

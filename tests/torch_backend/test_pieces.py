@@ -33,6 +33,7 @@ def regions(program: Program, x: Tensor) -> list[int]:
     return [len(each.inputs) for each in found if each is not None]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SHARED)
 def test_parts_between_vectors_are_of_one_input(name: str) -> None:
     x = torch.randn(9, 36)

@@ -116,6 +116,7 @@ def test_softmax_of_columns_is_not_stored_across() -> None:
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.usefixtures("fresh")
 @pytest.mark.parametrize("exponent", [-2, -1.5, 1.5, 4])
 def test_powers_by_halves_are_products_and_roots(exponent: float) -> None:

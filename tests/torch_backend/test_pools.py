@@ -80,6 +80,7 @@ def of_volumes(x: Tensor) -> tuple[Tensor, ...]:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("pools", "shape"),
     [(of_rows, (2, 3, 150)), (of_images, (3, 7, 8)), (of_volumes, (2, 2, 3, 5, 4))],
@@ -168,6 +169,7 @@ def centred(x: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
     return ((x - mean) * scale).relu(), mean
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("before", "pool", "read"),
     [(scaled, (3, 2, 1), 2), (scaled, (3, 1, 1), 1), (centred, (3, 2, 1), 1), (centred, (2,), 3)],

@@ -178,6 +178,7 @@ def read_by_others(kept: Tensor, x: Tensor, place: Tensor) -> Tensor:
     return kept.exp() + y[:, :1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("device", ["reference", "sim"])
 @pytest.mark.parametrize(("program", "left"), [(one_of_each, {"sort"}), (read_by_others, set())])
 def test_one_element_of_a_dimension_is_written_by_the_region_that_computes_it(

@@ -84,6 +84,7 @@ def test_a_tile_that_groups_multiply_in_two_passes(
     assert "cooperative, 2 warp groups" in compiled.explain()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("tile", "passes", "kind"),
     [((128, 192), 1, "squares"), ((192, 128), 1, "blocks"), ((256, 128), 2, "squares")],

@@ -143,6 +143,7 @@ def test_strategies(
     close(result, wanted, K)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("k", [8, 72, 328])
 def test_chunks_come_through_the_stages_of_operands(
     monkeypatch: pytest.MonkeyPatch, made: tuple[list[Array], Array], k: int

@@ -142,6 +142,7 @@ TYPES: tuple[tuple[Any, dict[str, str], DataType, tuple[int, ...]], ...] = (
 )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("dtype", "asked", "out", "rows"), TYPES)
 def test_types_and_batches(
     forcing: Forcing, dtype: Any, asked: dict[str, str], out: DataType, rows: tuple[int, ...]

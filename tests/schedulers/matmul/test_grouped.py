@@ -258,6 +258,7 @@ def test_no_groups_by_definition() -> None:
     np.testing.assert_array_equal(y.astype(np.float64), np.zeros((8, 8)))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("dtype", "k", "n"), [(np.float32, 20, 24), (np.float64, 16, 9), (BFLOAT16, 33, 47)]
 )

@@ -55,6 +55,7 @@ def test_scales_of_blocks_and_scales_that_lie_along_rows() -> None:
     check(run(program, x, weight, block, turned), x, wanted)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("group", "ahead"), [(128, True), (32, True), (8, False)])
 def test_they_are_loaded_before_the_loop_over_elements(group: int, ahead: bool) -> None:
     """Few of them a step ahead: before the first one, and for the next one in each."""

@@ -84,6 +84,7 @@ def test_weights_of_any_type_with_a_scale_of_each_channel(
     check(run(dequantized, x, weight, scale), x, weight * scale.astype(np.float64))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", [np.int8, np.float16, np.float32])
 def test_operands_of_32_bits_fill_a_register_each(kind: Any) -> None:
     """No neighbours along k lie in one register, and no vector fills two."""

@@ -31,6 +31,7 @@ def test_any_rows_and_columns(size: tuple[int, int, int]) -> None:
     close(result, wide(x) @ wide(weight).T, k)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("k", [1, 60, 61, 64])
 def test_any_depth_where_rows_are_padded(k: int) -> None:
     """Rows of k elements, each of which starts at a multiple of 16 bytes."""

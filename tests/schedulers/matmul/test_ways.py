@@ -32,6 +32,7 @@ WORKS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("of", WORKS)
 def test_each_of_many_is_priced_as_it_is_alone(of: str) -> None:
     work = WORKS[of]
