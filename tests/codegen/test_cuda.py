@@ -57,6 +57,13 @@ def test_values(expr: Expr, part: str) -> None:
     assert part in ValueText(DataType.Int32)(expr)
 
 
+def test_sums_and_products_of_indices_with_numbers_of_the_call_are_whole() -> None:
+    """Whatever comes first: a factor was lost behind a number of another integer type."""
+    size, lane = Symbol("S1", DataType.Int), Symbol("x1")
+    for op, text in (("mul", "S1 * x1 * (-1)"), ("add", "S1 + x1 + (-1)")):
+        assert ValueText(DataType.Int32)(Apply(op, (size, lane, Const(-1)), DataType.Index)) == text
+
+
 @pytest.mark.parametrize(
     ("index_type", "name"), [(DataType.Int32, "int"), (DataType.Int, "long long")]
 )

@@ -96,6 +96,21 @@ def test_numbers_that_no_dimension_tells_are_arguments() -> None:
         torch.testing.assert_close(fast(torch.ones(2), length), scaled(torch.ones(2), length))
 
 
+def test_parts_as_long_as_a_number_of_the_call() -> None:
+    """Two of them in one kernel, of which the remainder by that number is a sum of three."""
+
+    def halves(x: torch.Tensor, length: int) -> torch.Tensor:
+        x = x * x.sum()
+        a, b = x[:, : 2 * length].split(length, 1)
+        return torch.cat([a - b, a + b], 1)
+
+    torch._dynamo.reset()
+    fast, x = torch.compile(halves, backend=backend, dynamic=True), torch.randn(3, 17)
+    with knobs.scope(device="sim"):
+        for length in (8, 4):
+            torch.testing.assert_close(fast(x, length), halves(x, length))
+
+
 def test_a_pad_asks_nothing_of_a_size_that_it_goes_beyond() -> None:
     @fuse
     def padded(x: object) -> object:

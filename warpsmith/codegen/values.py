@@ -133,9 +133,11 @@ class ValueText:
             if byte and self.computed_bytes is not None:
                 return self._from_byte(expr.args[0], self.computed_bytes)
             return self.cast(self(expr.args[0]), expr.args[0].dtype, expr.dtype)
-        first = expr.args[0]
-        if first.dtype is DataType.Index or (
-            expr.op in ("logical_and", "logical_or") and self._is_predicate(expr)
+        first, of_index = expr.args[0], expr.dtype is DataType.Index and expr.op != "where"
+        if (
+            of_index
+            or first.dtype is DataType.Index
+            or (expr.op in ("logical_and", "logical_or") and self._is_predicate(expr))
         ):
             return self._integer(expr)
         if expr.op == "where":

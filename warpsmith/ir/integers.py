@@ -33,8 +33,11 @@ FALSE = Const(False, DataType.Bool)
 
 
 def index(value: Expr | int) -> Expr:
-    """An `int` as a constant of the index type."""
-    return Const(value) if isinstance(value, int) else value
+    """An `int` as a constant of the index type, and another integer as a number of that type."""
+    if isinstance(value, int):
+        return Const(value)
+    other = value.dtype.is_int and value.dtype is not DataType.Index
+    return Apply("cast", (value,), DataType.Index) if other else value
 
 
 def constant(expr: Expr) -> int | None:

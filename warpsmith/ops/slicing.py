@@ -171,15 +171,17 @@ def split(
         known = _known(tensor, place, "split")
         if size < 1:
             raise _unsplit(tensor, place, f"parts of {size} elements")
-        sizes = [min(size, known - begin) for begin in range(0, known, size)] or [0]
+        begins = range(0, known, size)
+        sizes: list[Expr] = [Const(min(size, known - b)) for b in begins] or [integers.ZERO]
     else:
-        sizes = list(split_size_or_sections)
-        if isinstance(extent, Const) and sum(sizes) != extent.value:
+        given = [as_scalar(size, "split") for size in split_size_or_sections]
+        sizes = [arithmetic.convert(size, DataType.Index) for size in given]
+        whole = integers.add(*sizes)
+        if isinstance(extent, Const) and isinstance(whole, Const) and whole != extent:
             raise _unsplit(tensor, place, f"parts of {sizes} elements")
-    starts = [sum(sizes[:number]) for number in range(len(sizes))]
-    return tuple(
-        _part(tensor, place, start, start + size) for start, size in zip(starts, sizes, strict=True)
-    )
+    ends = [integers.add(*sizes[: number + 1]) for number in range(len(sizes))]
+    bounds = zip((integers.ZERO, *ends), ends, strict=False)
+    return tuple(_part(tensor, place, start, end) for start, end in bounds)
 
 
 def chunk(arg: TensorView, chunks: int, dim: int = 0) -> tuple[TensorView, ...]:
