@@ -111,6 +111,32 @@ def test_parts_as_long_as_a_number_of_the_call() -> None:
             torch.testing.assert_close(fast(x, length), halves(x, length))
 
 
+def test_numbers_of_sizes_may_lie_beyond_indices() -> None:
+    """The square of 50,000 was one of 32 bits."""
+
+    def spread(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sum() / (x.shape[0] * (x.shape[0] - 1)), x.amax() * (x.shape[0] * 100_000)
+
+    torch._dynamo.reset()
+    x = torch.ones(50_000, 1)
+    with knobs.scope(device="sim"):
+        found = torch.compile(spread, backend=backend, dynamic=True)(x)
+    torch.testing.assert_close(found, spread(x))
+
+
+def test_numbers_of_a_call_are_no_sizes() -> None:
+    """What is made of them may be negative, and long."""
+
+    def moved(x: torch.Tensor, n: int) -> torch.Tensor:
+        return x * n + n // 3 - n % 3 + min(n, 4) * 2
+
+    torch._dynamo.reset()
+    fast, x = torch.compile(moved, backend=backend, dynamic=True), torch.arange(5)
+    with knobs.scope(device="sim"):
+        for number in (2**33 + 1, -7):
+            torch.testing.assert_close(fast(x, number), moved(x, number))
+
+
 def test_a_pad_asks_nothing_of_a_size_that_it_goes_beyond() -> None:
     @fuse
     def padded(x: object) -> object:

@@ -7,12 +7,14 @@ them and shapes can be compared; everything else is computed in the type that th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 from warpsmith.errors import DefinitionError
 from warpsmith.ir import integers
 from warpsmith.ir.bounds import lower_bound
 from warpsmith.ir.dtypes import DataType, result_type
-from warpsmith.ir.scalar import Apply, Const, Expr, literal
+from warpsmith.ir.polynomials import polynomial
+from warpsmith.ir.scalar import Apply, Const, Expr, Symbol, literal
 
 _INDEX: dict[str, Callable[..., Expr]] = {
     "add": integers.add,
@@ -53,7 +55,8 @@ def convert(expr: Expr, dtype: DataType) -> Expr:
     if expr.dtype is dtype:
         return expr
     if not isinstance(expr, Const):
-        return Apply("cast", (expr,), dtype)
+        wide = _whole(expr) if expr.dtype is DataType.Index and not _counts(expr) else expr
+        return wide if wide.dtype is dtype else Apply("cast", (wide,), dtype)
     if dtype is DataType.Bool:
         return Const(bool(expr.value), dtype)
     if dtype.is_float:
@@ -72,6 +75,45 @@ def convert(expr: Expr, dtype: DataType) -> Expr:
             remedy="use a smaller number or a wider type",
         )
     return Const(number, dtype)
+
+
+def counted(count: Expr, dtype: DataType) -> Expr:
+    """How many elements are reduced, which indices hold, as a value of a type."""
+    return convert(count, dtype) if isinstance(count, Const) else Apply("cast", (count,), dtype)
+
+
+_FEW = 2**20
+"""More or less of elements than a tensor has, by which indices do not overflow."""
+
+
+def _counts(expr: Expr) -> bool:
+    """Whether an expression of sizes counts elements of a tensor, or less: indices hold these."""
+    if isinstance(expr, Apply) and expr.op in ("floordiv", "mod", "ceildiv", "minimum"):
+        return all(map(_counts, expr.args))
+    found = dict(polynomial(expr))
+    more, terms = found.pop((), 0), [*found.items()]
+    if abs(more) > _FEW or len(terms) > 1 or any(often != 1 for _, often in terms):
+        return False
+    factors = terms[0][0] if terms else ()
+    if len(factors) == 1 and isinstance(factors[0], Apply) and factors[0] != expr:
+        return _counts(factors[0])
+    if not all(isinstance(f, Symbol) and f.dtype is DataType.Index for f in factors):
+        return False
+    tensors = {f.name.partition("_size")[0] for f in factors if isinstance(f, Symbol)}
+    return len(set(factors)) == len(factors) and len(tensors) < 2
+
+
+def _whole(expr: Expr) -> Expr:
+    """A number of the index type as Int: what numbers beside tensors say may go beyond indices."""
+    if isinstance(expr, Const) or not isinstance(expr, Apply) or _counts(expr):
+        return convert(expr, DataType.Int)
+    if expr.op == "cast":
+        return convert(expr.args[0], DataType.Int)
+    args = [*map(_whole, expr.args)]
+    op = "div" if expr.op == "floordiv" else expr.op
+    if op not in ("add", "mul", "div", "mod", "minimum", "maximum"):
+        return Apply("cast", (expr,), DataType.Int)
+    return reduce(lambda a, b: Apply(op, (a, b), DataType.Int), args)
 
 
 def reciprocal(expr: Expr) -> Expr:

@@ -62,7 +62,7 @@ def mean(
     _check_float("mean", tensor, result)
     reduced = dimensions(tensor, dims, "mean")
     total = sum(converted_tensor(tensor, result.compute), reduced, keepdim)
-    count = arithmetic.convert(_count(tensor, reduced), total.dtype)
+    count = arithmetic.counted(_count(tensor, reduced), total.dtype)
     return rounded(tensor_of("div", total, count), result)
 
 
@@ -84,7 +84,7 @@ def var_mean(
     variance = tensor_of("div", deviation, _corrected(tensor, reduced, correction))
     count = _count(tensor, reduced)
     if not isinstance(count, Const) or count.value == 0:
-        count = arithmetic.convert(count, average.dtype)
+        count = arithmetic.counted(count, average.dtype)
         whole = apply("div", count, count)  # 1, or NaN for the mean of nothing
         average = tensor_of("mul", average, whole)
     flags = _flags(tensor, reduced, keepdim)
@@ -233,9 +233,9 @@ def _corrected(tensor: TensorView, reduced: Sequence[int], correction: float) ->
         left = float(count.value) - correction
         return Const(left if left > 0 else 0.0, dtype)
     if correction == 0:
-        return arithmetic.convert(count, dtype)  # which is not computed anew for each result
+        return arithmetic.counted(count, dtype)  # which is not computed anew for each result
     difference = Apply(
-        "sub", (arithmetic.convert(count, dtype), Const(float(correction), dtype)), dtype
+        "sub", (arithmetic.counted(count, dtype), Const(float(correction), dtype)), dtype
     )
     return Apply("maximum", (difference, Const(0.0, dtype)), dtype)
 

@@ -21,7 +21,7 @@ from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.exprs import Precision
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.memory_format import MemoryFormat
-from warpsmith.ir.scalar import Expr
+from warpsmith.ir.scalar import Expr, Symbol
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.ops.values import as_tensor
@@ -179,13 +179,17 @@ class Definition:
                 continue
             value = value_of(source)
             try:
-                self._values[source] = self._sizes.extent(value)
+                found: Expr | None = self._sizes.extent(value)
             except (UnknownSize, TypeError):
-                symbol = define_scalar_input(self.fusion, _SCALARS[type(value)])
-                self._values[source] = symbol
-                self.inputs.append(source)
-                if symbol.dtype is DataType.Int:
-                    self._sizes.learn(value, convert(symbol, DataType.Index))
+                found = None
+            if found is not None and (is_free(value) or not _is_of_call(found)):
+                self._values[source] = found
+                continue
+            symbol = define_scalar_input(self.fusion, _SCALARS[type(value)])
+            self._values[source] = symbol
+            self.inputs.append(source)
+            if symbol.dtype is DataType.Int and found is None:
+                self._sizes.learn(value, convert(symbol, DataType.Index))
 
     def _arguments(self, node: Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
         found = map_arg((node.args, node.kwargs), self._values.__getitem__)
@@ -224,3 +228,9 @@ class Definition:
         """The fusion, without what nobody reads."""
         remove_dead(self.fusion)
         return self.fusion
+
+
+def _is_of_call(extent: Expr) -> bool:
+    """Whether a number among the arguments is in it: such may be negative, or beyond sizes."""
+    leaves = (part for part in extent.walk() if isinstance(part, Symbol))
+    return any(leaf.dtype is not DataType.Index for leaf in leaves)

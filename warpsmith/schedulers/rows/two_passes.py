@@ -133,7 +133,7 @@ class _Row:
     def count(self) -> Expr:
         """Elements, as a number of their type."""
         count = integers.mul(*(axis.extent for axis in self.axes if axis.is_reduction))
-        return arithmetic.convert(count, self.source.dtype)
+        return arithmetic.counted(count, self.source.dtype)
 
     def in_two_passes(self) -> list[Operation]:
         """The mean, then the distances to it."""
