@@ -56,7 +56,7 @@ def _warpsmith(problem: Problem, cache_dir: Path) -> dict[str, float]:
     import warpsmith
     from warpsmith import knobs
     from warpsmith.runtime import nvrtc
-    from warpsmith.runtime.driver import device_count, ensure_context
+    from warpsmith.runtime.driver import device_count, in_context
     from warpsmith.runtime.launch import LoadedKernel
 
     nvrtc.nvrtc_version()  # the bindings load the library at the first call
@@ -65,7 +65,8 @@ def _warpsmith(problem: Problem, cache_dir: Path) -> dict[str, float]:
     imported = time.perf_counter()
     on_gpu = device_count() > 0
     if on_gpu:
-        ensure_context(0)  # once a process, and no part of a compile
+        with in_context(0):  # it is made once a process, and no part of a compile
+            pass
     kinds = (np.float32 if d == "float" else ml_dtypes.bfloat16 for d in problem.dtypes)
     inputs = [np.zeros(shape, kind) for shape, kind in zip(problem.shapes, kinds, strict=True)]
 

@@ -30,7 +30,9 @@ class Clock:
         self.fastest = fastest
         self.asked: list[list[str]] = []
 
-    def __call__(self, calls: Mapping[str, Callable[[], object]]) -> Mapping[str, float]:
+    def __call__(
+        self, ordinal: int, calls: Mapping[str, Callable[[], object]]
+    ) -> Mapping[str, float]:
         self.asked.append(list(calls))
         for call in calls.values():
             call()

@@ -238,7 +238,7 @@ def test_a_graph_zeroes_all_its_counters_at_once(
     fake: FakeDriver, counters: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
-    monkeypatch.setattr(counting, "is_capturing", lambda: True)
+    monkeypatch.setattr(counting, "is_capturing", lambda ordinal: True)
     both = warpsmith.fuse(lambda x: (ops.sum(x), ops.max(x)))
     for calls in (1, 2):
         both(torch.ones(1 << 18))

@@ -138,7 +138,7 @@ def test_no_room_lets_go_of_all(memory: Memory, monkeypatch: pytest.MonkeyPatch)
     executable, given = chain()
     with judge.uncompiled():
         run = executable.prepared(given)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1000, 2000))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 2000))
     memory.gives(given)
     before = len(memory.made())
 

@@ -103,7 +103,7 @@ def on_torch(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
     monkeypatch.setattr(runners.OnDevice, "__init__", on_host)
     monkeypatch.setattr(executable, "is_on_device", lambda binding: True)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1000, 2000))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1000, 2000))
     return fake
 
 

@@ -83,7 +83,7 @@ def test_others_stay_apart(program: Program) -> None:
 def test_right_and_clean(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two blocks, which come by several rows each."""
     monkeypatch.setattr(
-        "warpsmith.engine.executable.call_target", lambda _: replace(H200, sm_count=1)
+        "warpsmith.engine.executable.call_target", lambda *_: replace(H200, sm_count=1)
     )
     x = data()
     fused = warpsmith.fuse(program)
@@ -129,7 +129,7 @@ def test_halves_that_are_not_taken_in_turn_are_a_race(
     old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "warpsmith.engine.executable.call_target", lambda _: replace(H200, sm_count=1)
+        "warpsmith.engine.executable.call_target", lambda *_: replace(H200, sm_count=1)
     )
     x = data()
     right = warpsmith.fuse(apart).lower(x).compile()

@@ -18,7 +18,6 @@ assert driver.device_count() == 0
 binary = source.Binary(cubin=b"", ptx="", log="", registers=1, spill_bytes=0, stack_bytes=0,
                        static_shared_bytes=0)
 for attempt in (
-    lambda: driver.ensure_context(0),
     lambda: driver.device_properties(0),
     lambda: driver.in_context(0).__enter__(),
     lambda: launch.LoadedKernel(binary, "entry", 0),

@@ -61,9 +61,9 @@ def test_one_that_a_graph_may_launch_stays(
 ) -> None:
     kernel = load()
     start(kernel, 7)
-    monkeypatch.setattr(launch, "is_capturing", lambda: True)
+    monkeypatch.setattr(launch, "is_capturing", lambda ordinal: True)
     start(kernel, 7)
-    monkeypatch.setattr(launch, "is_capturing", lambda: False)
+    monkeypatch.setattr(launch, "is_capturing", lambda ordinal: False)
     start(kernel, 7)
     del kernel
     load()
@@ -96,7 +96,6 @@ def test_the_record_of_the_watchdog_goes_with_it(
     fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchdog, "initialized", lambda: fake)
-    monkeypatch.setattr(watchdog, "ensure_context", lambda ordinal: "context")
     kernel = load()
     Watchdog(kernel)
     assert len(fake.pinned) == 1

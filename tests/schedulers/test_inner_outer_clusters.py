@@ -153,7 +153,7 @@ def test_a_device_gets_no_clusters_that_it_does_not_run(monkeypatch: pytest.Monk
     inputs = Case((5, 65536), "bfloat16").inputs(rms_norm_backward)
     assert "cluster=8" in explained(rms_norm_backward, inputs)
     target = replace(H200, clusters=((2, 66), (4, 0)))
-    monkeypatch.setattr("warpsmith.engine.executable.call_target", lambda _: target)
+    monkeypatch.setattr("warpsmith.engine.executable.call_target", lambda *_: target)
     assert "cluster=8" not in explained(rms_norm_backward, inputs)
 
 
@@ -161,7 +161,7 @@ def test_stages_of_exchanges_come_round(monkeypatch: pytest.MonkeyPatch) -> None
     """One cluster has all rows, and blocks meet again after two turns."""
     monkeypatch.setattr(turns, "CLUSTERS", (4,))
     target = replace(H200, clusters=((4, 1),))
-    monkeypatch.setattr("warpsmith.engine.executable.call_target", lambda _: target)
+    monkeypatch.setattr("warpsmith.engine.executable.call_target", lambda *_: target)
     monkeypatch.setattr(exchanges, "MOST_STAGES", 2)
     case = Case((29, 8192), "bfloat16")
     check(layer_norm_backward, case)

@@ -14,22 +14,29 @@ import pytest
 bindings = pytest.importorskip("cuda.bindings.driver")
 
 OK = bindings.CUresult.CUDA_SUCCESS
+ELSEWHERE = bindings.CUresult.CUDA_ERROR_INVALID_HANDLE
 NO_MEMORY = bindings.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 FREE = bindings.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
 CAPTURING = bindings.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
 
 
+CONTEXT = 0xC0
+"""The primary context of the first device; those of others come behind it."""
+
+
 class FakeDriver:
-    """One device, which any threads may use.
+    """Two devices of one memory, which any threads may use; the first one is current.
 
     Attributes:
-        memory_bytes: of the device; allocations beyond it fail.
+        memory_bytes: of the devices; allocations beyond it fail.
         loaded, unloaded: modules, in order.
         launches: (function, grid, block) of each, with what was in memory untouched.
         capture: what streams say of being captured, by handle.
+        refused: launches where another context than the kernel's was current.
         waited: handles of streams that were waited for.
         pinned: memory of the host that was asked for, by address.
         answers: what a call answers instead, by its name.
+        homes: the context that was current when each module was loaded.
         cluster: blocks of a cluster that functions were compiled for, along each axis.
         asked: attributes of functions that were set.
     """
@@ -37,6 +44,8 @@ class FakeDriver:
     def __init__(self, memory_bytes: int = 1 << 30) -> None:
         self.memory_bytes = memory_bytes
         self.loaded: list[int] = []
+        self.homes: dict[int, int] = {}
+        self.refused = 0
         self.unloaded: list[int] = []
         self.launches: list[tuple[Any, ...]] = []
         self.capture: dict[int, Any] = {}
@@ -45,7 +54,7 @@ class FakeDriver:
         self.pinned: dict[int, Any] = {}
         self.cluster: Sequence[int] = (0, 0, 0)
         self.asked: list[tuple[Any, int]] = []
-        self.depth = 0
+        self.contexts = threading.local()
         self._modules = count(1)
         self._blocks: dict[int, Any] = {}
         self._lock = threading.RLock()  # what dies in an allocation may free, too
@@ -68,18 +77,32 @@ class FakeDriver:
 
     # --- contexts and devices -------------------------------------------------------------------
 
-    def cuCtxPushCurrent(self, context: Any) -> tuple[Any]:  # noqa: N802
-        with self._lock:
-            self.depth += 1
+    @property
+    def stack(self) -> list[int]:
+        """Contexts that this thread pushed; the last one is current."""
+        found: list[int] = self.contexts.__dict__.setdefault("stack", [CONTEXT])
+        return found
+
+    @property
+    def depth(self) -> int:
+        """Contexts that this thread pushed and did not pop."""
+        return len(self.stack) - 1
+
+    def cuCtxGetCurrent(self) -> tuple[Any, int]:  # noqa: N802
+        return OK, self.stack[-1]
+
+    def cuCtxGetDevice(self) -> tuple[Any, int]:  # noqa: N802
+        return OK, self.stack[-1] - CONTEXT
+
+    def cuCtxPushCurrent(self, context: int) -> tuple[Any]:  # noqa: N802
+        self.stack.append(int(context))
         return (OK,)
 
-    def cuCtxPopCurrent(self) -> tuple[Any, Any]:  # noqa: N802
-        with self._lock:
-            self.depth -= 1
-        return OK, "context"
+    def cuCtxPopCurrent(self) -> tuple[Any, int]:  # noqa: N802
+        return OK, self.stack.pop()
 
     def cuDeviceGetCount(self) -> tuple[Any, int]:  # noqa: N802
-        return OK, 1
+        return OK, 2
 
     def cuMemGetInfo(self) -> tuple[Any, int, int]:  # noqa: N802
         return OK, self.memory_bytes - self.used_bytes, self.memory_bytes
@@ -89,11 +112,13 @@ class FakeDriver:
     def cuModuleLoadData(self, cubin: bytes) -> tuple[Any, int]:  # noqa: N802
         with self._lock:
             self.loaded.append(next(self._modules))
+            self.homes[self.loaded[-1]] = self.stack[-1]
             return OK, self.loaded[-1]
 
     def cuModuleUnload(self, module: int) -> tuple[Any]:  # noqa: N802
         assert module in self.loaded
         assert module not in self.unloaded
+        assert self.homes[module] == self.stack[-1]
         self.unloaded.append(module)
         return (OK,)
 
@@ -110,11 +135,20 @@ class FakeDriver:
         return OK, dict(zip(names, self.cluster, strict=True))[kind]
 
     def cuFuncSetAttribute(self, function: int, kind: Any, value: int) -> tuple[Any]:  # noqa: N802
+        assert self.homes[function] == self.stack[-1]
         self.asked.append((kind, value))
         return (OK,)
 
+    def is_elsewhere(self, function: int) -> bool:
+        """Whether a kernel is another context's than the current one; it is counted then."""
+        elsewhere = self.homes[function] != self.stack[-1]
+        self.refused += elsewhere
+        return elsewhere
+
     def cuLaunchKernel(self, function: int, *form: Any) -> tuple[Any]:  # noqa: N802
         assert function not in self.unloaded, "a kernel was unloaded under its launch"
+        if self.is_elsewhere(function):
+            return (ELSEWHERE,)
         self.launches.append((function, form[:3], form[3:6]))
         return (OK,)
 
@@ -191,12 +225,8 @@ def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     from warpsmith.runtime import driver, launch, memory
     from warpsmith.targets.hopper import H200
 
-    def context(ordinal: int) -> str:
-        return "context"
-
     for module in (driver, launch, memory):
         monkeypatch.setattr(module, "initialized", lambda: fake)
-    for module in (launch, memory):
-        monkeypatch.setattr(module, "ensure_context", context)
-    monkeypatch.setattr(executable, "call_target", lambda knobs: H200)
+    monkeypatch.setattr(driver, "_primary_context", lambda ordinal: CONTEXT + ordinal)
+    monkeypatch.setattr(executable, "call_target", lambda knobs, ordinal: H200)
     return fake

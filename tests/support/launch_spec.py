@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from warpsmith.runtime.driver import check, ensure_context, initialized
+from warpsmith.runtime.driver import check, in_context, initialized
 from warpsmith.sim.contents import initial_array
 from warpsmith.sim.parameters import SCALARS
 
@@ -43,9 +43,12 @@ def numpy_type(name: str) -> np.dtype:
 
 def launch_spec(ptx: str, spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
     """The spec's outputs after one launch of its kernel on the GPU."""
+    with in_context(0):
+        return _launched(ptx, spec, initial_arrays(spec, seed))
+
+
+def _launched(ptx: str, spec: Spec, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     driver = initialized()
-    ensure_context(0)
-    arrays = initial_arrays(spec, seed)
     module = check(driver.cuModuleLoadData(for_driver(ptx).encode() + b"\0"))
     places: dict[str, int] = {}
     try:

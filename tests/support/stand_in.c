@@ -7,7 +7,8 @@
 
 int32_t device_told = 0;
 int capture_told = 0, refuse_launch = -1;
-void *stream_told = NULL, *context_told = (void *)0xC0;
+void *stream_told = NULL, *context_told = (void *)0xC0, *launched_in = NULL, *encoded_in = NULL;
+static void *below[8];
 int launches = 0, pushed = 0, encoded = 0, asked = 0;
 void (*seen)(const CUlaunchConfig *, void *, void **) = NULL;
 int (*real_tensor)(void *, DLTensor *) = NULL;
@@ -40,6 +41,7 @@ int cuLaunchKernelEx(const CUlaunchConfig *config, void *function, void **parame
     if (launches == refuse_launch)
         return 400;
     launches++;
+    launched_in = context_told;
     if (seen)
         seen(config, function, parameters);
     return 0;
@@ -59,13 +61,15 @@ int cuCtxGetCurrent(void **context)
 
 int cuCtxPushCurrent_v2(void *context)
 {
-    pushed++;
+    below[pushed++] = context_told;
+    context_told = context;
     return 0;
 }
 
 int cuCtxPopCurrent_v2(void **context)
 {
-    pushed--;
+    *context = context_told;
+    context_told = below[--pushed];
     return 0;
 }
 
@@ -77,6 +81,7 @@ int cuTensorMapEncodeTiled(
 {
     uint64_t words[16] = {(uint64_t)address, rank};
     encoded++;
+    encoded_in = context_told;
     words[2] = (uint64_t)type << 24 | interleave << 18 | swizzle << 12 | promotion << 6 | fill;
     for (uint32_t d = 0; d < rank; d++) {
         words[3 + d] = sizes[d] << 24 | box[d] << 8 | steps[d];

@@ -1,7 +1,7 @@
 """Calls of tensors on a GPU, on a machine that has none: launches are noted, and computed nowhere.
 
-Tensors of the host pass for those of GPU 0, for Python (`FakeDriver`) and for the launcher in C
-(`stand_in.c`) alike, so that what both launch can be compared.
+Tensors of the host pass for those of one GPU, `device_told`, for Python (`FakeDriver`) and for the
+launcher in C (`stand_in.c`) alike, so that what both launch can be compared.
 """
 
 import ctypes
@@ -18,13 +18,12 @@ import pytest
 
 from tests.programs import judge
 from tests.programs.generate import generate
-from tests.support.fake_driver import OK, FakeDriver, install, no_kernels_loaded
+from tests.support.fake_driver import CONTEXT, ELSEWHERE, OK, FakeDriver, install, no_kernels_loaded
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.runtime import launcher
 
 SIZES = {"P": 8, "q": 8, "d": 8, "i": 4, "f": 4, "?": 1, "T": 128}
-CONTEXT = 0xC0
 
 _Config = type(
     "_Config",
@@ -126,10 +125,14 @@ class _Driver(FakeDriver):
 
     def cuLaunchKernel(self, function: int, *form: Any) -> tuple[Any]:  # noqa: N802
         *numbers, stream, parameters, _ = form
+        if self.is_elsewhere(function):
+            return (ELSEWHERE,)
         self.noted.note(function, parameters, *numbers, int(stream), 0)
         return (OK,)
 
     def cuLaunchKernelEx(self, config: Any, function: int, *more: Any) -> tuple[Any]:  # noqa: N802
+        if self.is_elsewhere(function):
+            return (ELSEWHERE,)
         grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
         block = (config.blockDimX, config.blockDimY, config.blockDimZ)
         stream = int(config.hStream)
@@ -156,7 +159,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     if exchange is None or launcher.module() is None:
         pytest.skip("the launcher cannot be made here")
     from warpsmith.engine import bind, counters, loaded, runners
-    from warpsmith.runtime import arrays, driver, launch, memory, tensor_maps
+    from warpsmith.runtime import arrays, driver, tensor_maps
     from warpsmith.runtime.kept import WORKSPACES
     from warpsmith.runtime.recent import Recent
 
@@ -164,20 +167,23 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     noted = fake.noted = StandIn(fake)
     install(monkeypatch, fake)
     no_kernels_loaded(monkeypatch)
-    for module in (launch, memory):
-        monkeypatch.setattr(module, "ensure_context", lambda ordinal: CONTEXT)
-    monkeypatch.setattr(driver, "device_count", lambda: 1)
-    monkeypatch.setattr(driver, "_primary_context", lambda ordinal: CONTEXT)
+    monkeypatch.setattr(driver, "device_count", lambda: 2)
     monkeypatch.setattr(tensor_maps, "initialized", lambda: fake)
     described = arrays.describe
     monkeypatch.setattr(loaded, "_buffer", loaded._buffer.__wrapped__)
 
     def as_on_gpu(array: object) -> Any:
-        return described(array)._replace(device_kind="cuda")
+        place = told("device_told", ctypes.c_int32).value
+        return described(array)._replace(device_kind="cuda", ordinal=place)
 
+    def device_told(tensor: Any) -> int:
+        return int(told("device_told", ctypes.c_int32).value)
+
+    monkeypatch.setattr(torch.Tensor, "get_device", device_told)
     for place in (bind, arrays):
         monkeypatch.setattr(place, "describe", as_on_gpu)
     monkeypatch.setattr(arrays, "torch_device", lambda kind, ordinal: torch.device("cpu"))
+    told("device_told", ctypes.c_int32).value = 0
     stream = told("stream_told", ctypes.c_void_p)
     stream.value, told("capture_told").value = None, 0
     told("context_told", ctypes.c_void_p).value = CONTEXT

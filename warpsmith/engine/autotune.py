@@ -76,11 +76,14 @@ def measure(
     return found
 
 
-def by_events(calls: Mapping[str, Call]) -> Mapping[str, float]:
-    """The median time of each call on the GPU, all in turn, with a cold L2."""
+def by_events(ordinal: int, calls: Mapping[str, Call]) -> Mapping[str, float]:
+    """The median time of each call on a GPU, all in turn, with a cold L2."""
+    import torch
+
     from warpsmith.testing import do_bench_interleaved
 
-    return do_bench_interleaved(calls, WARMUP_MS, MEASURED_MS)
+    with torch.cuda.device(ordinal):
+        return do_bench_interleaved(calls, WARMUP_MS, MEASURED_MS)
 
 
 def choices(

@@ -37,7 +37,7 @@ def counters_of_call(
     A graph that is being captured gets its own, which one kernel of the graph zeroes, since its
     replays may overlap with other work of the stream.
     """
-    if not is_capturing():
+    if not is_capturing(ordinal):
         return [
             {n: counters(ordinal, *own, stream) for n, own in each.items()} for each in launches
         ]

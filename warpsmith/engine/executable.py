@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from warpsmith import knobs as knob_module
@@ -13,7 +14,7 @@ from warpsmith.engine.bind import Binder, Binding, Form
 from warpsmith.engine.classes import Classes
 from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
 from warpsmith.engine.launches import CallPlan, plan_call, problem_of
-from warpsmith.engine.places import call_target, is_on_device, place_of
+from warpsmith.engine.places import call_target, is_on_device, ordinal_of, place_of
 from warpsmith.engine.plan import (
     added,
     agreed,
@@ -276,9 +277,10 @@ class Executable:
                 return None
             return lambda: run(own)
 
-        if is_capturing():
+        if is_capturing(ordinal):
             return call
-        timed = autotune.measure(call.segments, problem, knobs, ready, autotune.by_events)
+        timer = partial(autotune.by_events, ordinal)
+        timed = autotune.measure(call.segments, problem, knobs, ready, timer)
         return self._plan(binding, knobs) if timed else call
 
     def verify(self, inputs: Sequence[object], *, schedules: int) -> Verification:
@@ -295,14 +297,11 @@ class Executable:
         return call
 
     def _planned(self, binding: Binding, knobs: Knobs) -> CallPlan:
-        values = {
-            k: v
-            for k, v in binding.values.items()
-            if isinstance(v, int) and not isinstance(v, bool)
-        }
+        named = binding.values.items()
+        values = {k: v for k, v in named if isinstance(v, int) and not isinstance(v, bool)}
         fusion = binding.fusion
         alignment = alignments(binding)
-        target = call_target(knobs)
+        target = call_target(knobs, ordinal_of(binding))
         without: tuple[Unfit, ...] = ()
         empty: frozenset[int] = frozenset()
         failed: frozenset[Decided] = frozenset()

@@ -199,7 +199,9 @@ class OnDevice:
 
     def _no_room(self, name: str, byte_count: int) -> DeviceError:
         what = f"{name}, which the call makes,"
-        return no_room(what, byte_count, str(self._device), *self._torch.cuda.mem_get_info())
+        return no_room(
+            what, byte_count, str(self._device), *self._torch.cuda.mem_get_info(self._device)
+        )
 
 
 class ThroughDevice:

@@ -96,31 +96,23 @@ def memory_info() -> tuple[int, int]:
     return int(free), int(total)
 
 
-def ensure_context(ordinal: int) -> Any:
-    """Make a context of device `ordinal` current in this thread, and return it.
+@contextmanager
+def in_context(ordinal: int) -> Iterator[Any]:
+    """A context of device `ordinal` is current in this thread; what was before is current after it,
+    so that PyTorch's choice of a device stays.
 
-    One that is current already stays, so that work lands where PyTorch's does; otherwise the
-    primary context, which PyTorch and the CUDA runtime share, is made current.
+    One of the device that is current already is it, so that work lands where PyTorch's does; else
+    the primary context, which PyTorch and the CUDA runtime share.
     """
     driver = initialized()
     present = check(driver.cuCtxGetCurrent())
     if int(present) and int(check(driver.cuCtxGetDevice())) == ordinal:
-        return present
+        yield present
+        return
     primary = _primary_context(ordinal)
-    check(driver.cuCtxSetCurrent(primary))
-    return primary
-
-
-@contextmanager
-def in_context(ordinal: int) -> Iterator[None]:
-    """The primary context of device `ordinal` is current in this thread, and not any more after it.
-
-    What was current before is current again, so that PyTorch's choice of a device stays.
-    """
-    driver = initialized()
-    check(driver.cuCtxPushCurrent(_primary_context(ordinal)))
+    check(driver.cuCtxPushCurrent(primary))
     try:
-        yield
+        yield primary
     finally:
         check(driver.cuCtxPopCurrent())
 

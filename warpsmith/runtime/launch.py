@@ -10,7 +10,7 @@ from warpsmith.runtime.arguments import ArgumentBuffer
 from warpsmith.runtime.driver import (
     check,
     device_properties,
-    ensure_context,
+    in_context,
     initialized,
     memory_info,
 )
@@ -81,14 +81,14 @@ class LoadedKernel:
         self.entry = entry
         self.ordinal = ordinal
         self._driver = initialized()
-        self._context = ensure_context(ordinal)
         unload_left()
-        module = self._load(binary.cubin)
-        self.residence = Residence(self._driver, self._context, module, {0})
-        weakref.finalize(self, leave, self.residence).atexit = False
-        self._function = check(self._driver.cuModuleGetFunction(module, entry.encode()))
-        check(self._driver.cuFuncLoad(self._function))
-        self._allow_clusters()
+        with in_context(ordinal) as self._context:
+            module = self._load(binary.cubin)
+            self.residence = Residence(self._driver, self._context, module, {0})
+            weakref.finalize(self, leave, self.residence).atexit = False
+            self._function = check(self._driver.cuModuleGetFunction(module, entry.encode()))
+            check(self._driver.cuFuncLoad(self._function))
+            self._allow_clusters()
         self._shared_bytes_allowed = max(_SHARED_BYTES_UNASKED - binary.static_shared_bytes, 0)
         self._launch = launcher(self._driver, kind)
         # The bindings' wrapper of the stream of the last launch: it seldom changes.
@@ -141,11 +141,13 @@ class LoadedKernel:
             wrapped = self._driver.CUstream(stream)
             self._stream = (stream, wrapped)
             self.note(stream)
-        if stream and is_capturing():  # the default stream cannot be captured
+        status = 1
+        if stream and is_capturing(self.ordinal):  # the default stream cannot be captured
             self.residence.captured = True
-        (status,) = self._launch(
-            self._function, *grid, *block, shared_bytes, wrapped, arguments.address, 0
-        )
+        else:
+            (status,) = self._launch(
+                self._function, *grid, *block, shared_bytes, wrapped, arguments.address, 0
+            )
         if status != 0:
             self._launch_in_own_context(grid, block, shared_bytes, wrapped, arguments)
 
@@ -157,10 +159,11 @@ class LoadedKernel:
         stream: Any,
         arguments: ArgumentBuffer,
     ) -> None:
-        """Launch once more with the kernel's context current, after a launch was refused.
+        """Launch with the kernel's context current, where a launch was refused or is captured.
 
         A thread that never touched the device has no current context, or one of another device.
-        Trying first costs nothing where the context is right, which is nearly always.
+        Trying first costs nothing where the context is right, which is nearly always; a capture
+        is not to see a refusal.
         """
         check(self._driver.cuCtxPushCurrent(self._context))
         try:
@@ -193,7 +196,8 @@ class LoadedKernel:
         attribute = self._driver.CUfunction_attribute
         kind = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         try:
-            check(self._driver.cuFuncSetAttribute(self._function, kind, shared_bytes))
+            with in_context(self.ordinal):
+                check(self._driver.cuFuncSetAttribute(self._function, kind, shared_bytes))
         except DeviceError as refusal:
             most = device_properties(self.ordinal).shared_bytes_per_block_optin
             raise DeviceError(

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import Protocol, Self
 
 import numpy as np
 
 from warpsmith.errors import DeviceError
 from warpsmith.runtime.arrays import NUMPY_DTYPES, empty
-from warpsmith.runtime.driver import check, ensure_context, initialized, memory_info
+from warpsmith.runtime.driver import check, in_context, initialized, memory_info
 
 # The driver aligns allocations to at least this; copies keep the host address's remainder by it.
 _ALIGNMENT = 256
@@ -46,14 +47,16 @@ class DeviceMemory:
         self._driver = initialized()
         self.ordinal = ordinal
         self._allocations: list[int] = []
-        ensure_context(ordinal)
+        self._context = ExitStack()
 
     def __enter__(self) -> Self:
+        self._context.enter_context(in_context(self.ordinal))
         return self
 
     def __exit__(self, *exception: object) -> None:
         while self._allocations:
             self._driver.cuMemFree(self._allocations.pop())
+        self._context.close()
 
     def allocate(self, byte_count: int, what: str) -> int:
         """Address of `byte_count` uninitialized bytes for `what`, aligned to 256."""

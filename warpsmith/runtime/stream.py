@@ -21,9 +21,14 @@ def current_stream(ordinal: int) -> int:
     return stream
 
 
-def is_capturing() -> bool:
-    """Whether PyTorch's current stream is being captured for a graph. Costs a call into C."""
+def is_capturing(ordinal: int) -> bool:
+    """Whether PyTorch's current stream on device `ordinal` is being captured for a graph. Costs a
+    call into C, two where another device is the current one.
+    """
     torch = sys.modules.get("torch")
     if torch is None or not hasattr(torch._C, "_cuda_getCurrentRawStream"):
         return False
-    return bool(torch._C._cuda_isCurrentStreamCapturing())
+    if torch._C._cuda_getDevice() == ordinal:
+        return bool(torch._C._cuda_isCurrentStreamCapturing())
+    with torch.cuda.device(ordinal):
+        return bool(torch._C._cuda_isCurrentStreamCapturing())

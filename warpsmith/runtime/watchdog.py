@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from warpsmith.runtime.driver import check, ensure_context, initialized
+from warpsmith.runtime.driver import check, in_context, initialized
 from warpsmith.runtime.launch import LoadedKernel
 from warpsmith.values import dataclass
 
@@ -78,15 +78,15 @@ class Watchdog:
 
     def __init__(self, kernel: LoadedKernel) -> None:
         self._driver = driver = initialized()
-        self._context = ensure_context(kernel.ordinal)
         flags = driver.CU_MEMHOSTALLOC_PORTABLE | driver.CU_MEMHOSTALLOC_DEVICEMAP
-        self._host = int(check(driver.cuMemHostAlloc(RECORD_BYTES, flags)))
-        kernel.residence.host_memory.append(self._host)
-        ctypes.memset(self._host, 0, RECORD_BYTES)
-        address = int(check(driver.cuMemHostGetDevicePointer(self._host, 0)))
-        place, _ = check(driver.cuModuleGetGlobal(kernel.residence.module, POINTER.encode()))
-        pointer = ctypes.c_uint64(address)
-        check(driver.cuMemcpyHtoD(place, ctypes.addressof(pointer), ctypes.sizeof(pointer)))
+        with in_context(kernel.ordinal) as self._context:
+            self._host = int(check(driver.cuMemHostAlloc(RECORD_BYTES, flags)))
+            kernel.residence.host_memory.append(self._host)
+            ctypes.memset(self._host, 0, RECORD_BYTES)
+            address = int(check(driver.cuMemHostGetDevicePointer(self._host, 0)))
+            place, _ = check(driver.cuModuleGetGlobal(kernel.residence.module, POINTER.encode()))
+            pointer = ctypes.c_uint64(address)
+            check(driver.cuMemcpyHtoD(place, ctypes.addressof(pointer), ctypes.sizeof(pointer)))
 
     def wait(self, stream: int) -> None:
         """Wait for all work on `stream`, but not where it is only being captured for a graph.

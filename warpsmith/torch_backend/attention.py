@@ -84,10 +84,12 @@ def take_few_rows(
         if not _is_taken(given, _tensor(node), devices):
             continue
         query, key, value = (given[name] for name in NAMES[:3])
-        if least is None:
-            least = call_target(current()).l2_bytes // 4
+        wanted = least
+        if wanted is None:
+            ordinal = _tensor(key).device.index or 0
+            wanted = call_target(current(), ordinal).l2_bytes // 4
         few = hint_of(_tensor(key).shape[2]) <= KEYS  # one tile, which the kernel does not take
-        if few or sum(_bytes_of(_tensor(each)) for each in (key, value)) < least:
+        if few or sum(_bytes_of(_tensor(each)) for each in (key, value)) < wanted:
             continue
         heads, mask = _tensor(key).shape[1], given.get("attn_mask")
         with graph.inserting_before(node):

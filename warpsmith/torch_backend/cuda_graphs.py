@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch._dynamo.backends.cudagraphs import (
     find_input_mutations,
     get_device_index,
@@ -41,7 +40,9 @@ def recorded(run: Boxed, module: GraphModule, inputs: Sequence[Any], what: str) 
     if check_multiple_devices_or_any_cpu_nodes(devices) or get_first_incompatible_cudagraph_node(
         module
     ):
-        return _told(run) if backward else run
+        return (
+            _told(run, [each.index for each in devices if each.type == "cuda"]) if backward else run
+        )
     made: Boxed = cudagraphify_impl(
         run,
         list(inputs),
@@ -65,14 +66,19 @@ def _parameters() -> list[int]:
     return list(context.fw_metadata.static_input_indices)
 
 
-def _told(run: Boxed) -> Boxed:
-    """A backward graph that is not recorded: its forward one may be, and waits for it."""
+def _told(run: Boxed, ordinals: Sequence[int]) -> Boxed:
+    """A backward graph that is not recorded: its forward one may be, and waits for it.
+
+    Args:
+        ordinals: the GPUs that it runs on.
+    """
 
     def told(args: list[Any]) -> tuple[Any, ...]:
-        manager = get_manager(torch.cuda.current_device(), create_if_none_exists=False)
-        if manager is not None:
-            manager.set_to_running_backward()
+        for ordinal in ordinals:
+            manager = get_manager(ordinal, create_if_none_exists=False)
+            if manager is not None:
+                manager.set_to_running_backward()
         return run(args)
 
     told._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
-    return told if torch.cuda.is_available() else run
+    return told if ordinals else run

@@ -238,17 +238,19 @@ def _kernels(program: Program) -> Iterator[Kernel]:
 
 def _measured(program: Program) -> float | None:
     """Microseconds of a call like the last one."""
-    values = program.example()
-    if values is None or not any(isinstance(v, torch.Tensor) and v.is_cuda for v in values):
+    values = program.example() or ()
+    device = next((v.device for v in values if isinstance(v, torch.Tensor) and v.is_cuda), None)
+    if device is None:
         return None
     times: list[float] = []
-    for _ in range(3 + _RUNS):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        program(list(values))
-        end.record()
-        end.synchronize()
-        times.append(1000 * start.elapsed_time(end))
+    with torch.cuda.device(device):
+        for _ in range(3 + _RUNS):
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            program(list(values))
+            end.record()
+            end.synchronize()
+            times.append(1000 * start.elapsed_time(end))
     return median(times[3:])
 
 

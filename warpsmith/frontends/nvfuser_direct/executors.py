@@ -72,7 +72,7 @@ class FusionExecutorCache:
             said = binding.mismatch(self._fusion.inputs(), inputs)
             raise as_runtime_error(error, said) from error
         if not any(hasattr(value, "shape") for value in given):
-            results = [_as_torch(result) for result in results]
+            results = [_as_torch(result, where) for result in results]
         if watching is not None:
             taken = perf_counter() - begun
             watching.see(definition.executable(), self._scheduled, given, results, taken)
@@ -173,8 +173,14 @@ def _checked(device: Any) -> Any:
     return str(device) if on_gpu() else None
 
 
-def _as_torch(array: Any) -> Any:
-    """A result of a call without tensors as PyTorch's, where it was computed."""
+def _as_torch(array: Any, where: Any) -> Any:
+    """A result of a call without tensors as PyTorch's, on the device that was asked for; on the
+    first GPU, where it was computed, without one.
+    """
     import torch
 
-    return arrays.from_numpy(array, torch.empty(0, device="cuda" if on_gpu() else "cpu"))
+    if isinstance(array, torch.Tensor):
+        return array if where is None else array.to(where)
+    if where is None:
+        where = "cuda:0" if on_gpu() else "cpu"
+    return arrays.from_numpy(array, torch.empty(0, device=where))

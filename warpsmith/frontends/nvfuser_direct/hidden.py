@@ -123,7 +123,9 @@ class Hidden:
         """What a call has for all of them, by inputs of the program, after what was passed."""
         values = dict(passed)
         if self._state is not None:
-            values |= dict(zip(self._state, random.drawn(self._draws), strict=True))
+            values |= dict(
+                zip(self._state, random.drawn(self._draws, passed.values()), strict=True)
+            )
         if self._counted:
             values |= counted(self._counted, values)
         for each in self._outside:

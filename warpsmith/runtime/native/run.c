@@ -235,14 +235,12 @@ static PyObject *kernel_of(
 
 /* 0 where all were launched. Runs without the interpreter's lock. */
 static int start(
-    const Driver *driver, const int64_t *numbers, const Launch *launches, int count,
-    void *const *functions, void *context, void *stream, void **parameters)
+    const Recipe *recipe, const int64_t *numbers, void *const *functions, void *stream,
+    void **parameters)
 {
-    if (context && driver->cuCtxPushCurrent(context))
-        return 1;
     int status = 0;
-    for (int l = 0; l < count && !status; l++) {
-        const Launch *launch = &launches[l];
+    for (int l = 0; l < recipe->launch_count && !status; l++) {
+        const Launch *launch = &recipe->launches[l];
         const int64_t *form = numbers + launch->number;
         CUlaunchAttribute asked = {.id = (unsigned)launch->kind, .value.on = 1};
         CUlaunchConfig config = {
@@ -253,12 +251,24 @@ static int start(
             .attributes = launch->kind ? &asked : NULL,
             .attribute_count = launch->kind != 0,
         };
-        status = driver->cuLaunchKernelEx(&config, functions[l], parameters, NULL);
+        status = recipe->host->driver.cuLaunchKernelEx(&config, functions[l], parameters, NULL);
         parameters += launch->argument_count;
     }
-    if (context)
-        driver->cuCtxPopCurrent(&context);
     return status;
+}
+
+/* 1 where arguments were filled, and all launched: both in the context that is current. */
+static int fill_and_start(
+    Recipe *recipe, const int64_t *numbers, PyObject *given, const int *places,
+    const uint64_t *addresses, unsigned char *bytes, void **parameters, void *const *functions,
+    void *stream)
+{
+    if (!fill(recipe, numbers, given, places, addresses, bytes, parameters))
+        return 0;
+    PyThreadState *state = PyEval_SaveThread();
+    int status = start(recipe, numbers, functions, stream, parameters);
+    PyEval_RestoreThread(state);
+    return !status;
 }
 
 static PyObject *results_of(Recipe *recipe, PyObject **made, int as)
@@ -323,17 +333,14 @@ PyObject *run(
     }
     int here = context && context == current;
     if (!find_memory(recipe, numbers, places, tensors, forms, stream, here, addresses, made)
-        || !fill(recipe, numbers, given, places, addresses, bytes, parameters))
+        || (context && !here && driver->cuCtxPushCurrent(context)))
         goto done;
-    if (launch_count) {
-        PyThreadState *state = PyEval_SaveThread();
-        int status = start(
-            driver, numbers, recipe->launches, launch_count, functions,
-            here ? NULL : context, stream, parameters);
-        PyEval_RestoreThread(state);
-        if (status)
-            goto done;
-    }
+    int started = fill_and_start(
+        recipe, numbers, given, places, addresses, bytes, parameters, functions, stream);
+    if (context && !here)
+        driver->cuCtxPopCurrent(&context);
+    if (!started)
+        goto done;
     for (int k = 0; k < recipe->alias_count; k++) {
         const int *alias = &recipe->aliases[2 * k];
         PyObject *into = PyTuple_GetItem(given, places[alias[1]]);
