@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import mpmath
 import pytest
 import torch
 
@@ -16,8 +17,8 @@ INF, NAN = math.inf, math.nan
 PLAIN = [-3.0, -1.0, -0.25, -0.0, 0.0, 0.25, 1.0, 3.0]
 TYPES = [torch.complex64, torch.complex128]
 FUNCTIONS = (
-    "abs acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan isreal log log2 neg "
-    "reciprocal rsqrt sigmoid sin sinh sqrt tan tanh"
+    "abs acos acosh asin asinh atan atanh cos cosh exp exp2 expm1 isfinite isinf isnan isreal log "
+    "log10 log1p log2 logical_not neg reciprocal rsqrt sigmoid silu sin sinh sqrt tan tanh"
 )
 ENDLESS = (
     "abs acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan log neg sin sinh sqrt"
@@ -45,14 +46,29 @@ def _run(made: Made, *inputs: Any, device: str = "reference") -> Any:
 @pytest.mark.parametrize("name", FUNCTIONS.split())
 def test_functions_of_one_number(name: str, dtype: torch.dtype) -> None:
     z = _numbers(PLAIN, dtype)
-    if name in ("log", "log2", "reciprocal", "rsqrt"):
+    if name in ("log", "log10", "log2", "reciprocal", "rsqrt"):
         z = z[z.abs() > 0]  # of 0 PyTorch has no one answer
     if name == "atanh":
         z = z[(z != 1) & (z != -1)]
+    if name == "log1p":
+        z = z[z != -1]
     if name == "atan":
         z = z[(z != 1j) & (z != -1j)]
     found = _run(lambda ops, x: getattr(ops, name)(x), z)
-    torch.testing.assert_close(found, getattr(torch, name)(z))
+    peer = torch.nn.functional.silu if name == "silu" else getattr(torch, name)
+    torch.testing.assert_close(found, peer(z))
+
+
+@pytest.mark.parametrize("name", ["expm1", "log1p"])
+def test_functions_close_to_zero(name: str) -> None:
+    """All digits of both parts, also where the result is much smaller than its terms."""
+    parts = [s * 10.0**e for e in (-30, -9, -4, -1) for s in (1, -1)]
+    z = torch.cat([_numbers(parts, torch.complex128), torch.tensor([-1e-6 + 1.4e-3j])])
+    found = _run(lambda ops, x: getattr(ops, name)(x), z)
+    wanted = [complex(getattr(mpmath, name)(mpmath.mpc(each.item()))) for each in z]
+    want = torch.tensor(wanted, dtype=torch.complex128)
+    torch.testing.assert_close(found.imag, want.imag, rtol=1e-12, atol=0)
+    torch.testing.assert_close(found.real, want.real, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("name", ENDLESS.split())
@@ -83,11 +99,20 @@ def test_arithmetic(dtype: torch.dtype) -> None:
     real = b.real.contiguous()
 
     def made(ops: Any, x: Any, y: Any, r: Any) -> Any:
-        both = [getattr(ops, name)(x, y) for name in ("add", "sub", "mul", "div", "eq", "ne")]
+        names = ("add", "sub", "mul", "div", "eq", "ne", "logical_and", "logical_or")
+        both = [getattr(ops, name)(x, y) for name in names]
         return (*both, ops.mul(x, r), ops.sub(r, x), ops.mul(x, 2 - 1j), ops.truediv(1.0, y))
 
     found = _run(made, a, b, real)
-    wanted = [a + b, a - b, a * b, a / b, a == b, a != b, a * real, real - a, a * (2 - 1j), 1 / b]
+    wanted = [a + b, a - b, a * b, a / b, a == b, a != b]
+    wanted += [
+        torch.logical_and(a, b),
+        torch.logical_or(a, b),
+        a * real,
+        real - a,
+        a * (2 - 1j),
+        1 / b,
+    ]
     torch.testing.assert_close(found, tuple(wanted))
     power = _run(lambda ops, x, y: ops.pow(x, y), a, b)
     some = a != 0
@@ -110,6 +135,10 @@ SHAPES: dict[str, tuple[Made, Made]] = {
     "broadcast_in_dim": (lambda o, x: o.broadcast_in_dim(x, [2, 3, 4], [1, 2]), None),  # type: ignore[dict-item]
     "cat": (lambda o, x: o.cat([x, x], 1), lambda x: torch.cat([x, x], 1)),
     "cumsum": (lambda o, x: o.cumsum(x, 1), lambda x: x.cumsum(1)),
+    "embedding_fwd": (
+        lambda o, x: o.embedding_fwd(o.iota(3, 2, -1, DataType.Int), x),
+        lambda x: x.flip(0),
+    ),
     "expand": (
         lambda o, x: o.expand(o.broadcast(x, [True, False, False]), [2, 3, 4]),
         lambda x: x.expand(2, 3, 4),
@@ -172,7 +201,10 @@ def test_shapes_by_indices(name: str) -> None:
 def test_every_operation_on_parts_has_a_case() -> None:
     assert set(BY_PART) | {"pad"} == set(SHAPES) | set(INDEXED)
     assert set(OTHERS) == {"pad", *OTHER_CASES, "iota", "normal", "uniform"}
-    assert set(BINARY) == {"add", "sub", "mul", "div", "truediv", "eq", "ne", "pow"}
+    assert set(BINARY) == {
+        *("add", "sub", "mul", "div", "truediv", "eq", "ne", "pow"),
+        *("logical_and", "logical_or"),
+    }
 
 
 OTHER_CASES: dict[str, tuple[Made, Made]] = {
@@ -181,10 +213,21 @@ OTHER_CASES: dict[str, tuple[Made, Made]] = {
         lambda o, x: (o.cast(x, DataType.ComplexDouble), o.cast(x, DataType.Half)),
         lambda x: (x.to(torch.complex128), x.real.half()),
     ),
+    "cumprod": (lambda o, x: o.cumprod(x, 1), lambda x: x.cumprod(1)),
     "full": (
         lambda o, x: o.full([2, 3], 1 - 2j, DataType.ComplexFloat),
         lambda x: torch.full([2, 3], 1 - 2j),
     ),
+    "lerp": (lambda o, x: o.lerp(x, o.mul(x, 2j), x), lambda x: x + x * (2j * x - x)),
+    "linear": (
+        lambda o, x: (o.linear(x, x), o.linear(x, x, o.sum(x, [1]))),
+        lambda x: (torch.nn.functional.linear(x, x), torch.nn.functional.linear(x, x, x.sum(1))),
+    ),
+    "prod": (
+        lambda o, x: (o.prod(x, [1]), o.prod(x, dtype=DataType.ComplexDouble)),
+        lambda x: (x.prod(1), x.to(torch.complex128).prod()),
+    ),
+    "stride_order": (lambda o, x: o.stride_order(x, [0, 1]), lambda x: x),
     "matmul": (lambda o, x: o.matmul(x, o.permute(x, [1, 0])), lambda x: x @ x.T),
     "var": (lambda o, x: o.var(x, [1]), lambda x: x.var(1)),
     "var_mean": (
@@ -283,3 +326,9 @@ def test_what_complex_numbers_do_not_do(use: Made, error: type[Exception], said:
         x = fd.define_tensor([-1], dtype=DataType.ComplexFloat)
         with pytest.raises(error, match=said):
             use(fd, x)
+
+
+def test_results_lie_as_they_are_asked_to() -> None:
+    x = _number(3, 4)
+    found = _run(lambda ops, x: ops.stride_order(x, [0, 1]), x)
+    assert found.stride() == (1, 3)

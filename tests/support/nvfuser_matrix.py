@@ -68,7 +68,11 @@ def operand(
 def _numbers(
     kind: str, shape: Sequence[int], dtype: torch.dtype, generator: torch.Generator
 ) -> torch.Tensor:
-    """Numbers that every type holds exactly, or nearly; without zeros."""
+    """Numbers that every type holds exactly, or nearly; without zeros, also in complex ones."""
+    if dtype.is_complex and kind not in ("index", "order", "bool"):
+        part = dtype.to_real()
+        both = [_numbers(kind, shape, part, generator) for _ in range(2)]
+        return torch.complex(*both)
     if kind == "index":
         return torch.randint(0, 4, shape, generator=generator)
     if kind == "order":

@@ -77,6 +77,8 @@ _BINARY = (
 
 
 def _erfcinv(x: torch.Tensor) -> torch.Tensor:
+    if x.is_complex():
+        raise TypeError("of reals")
     wide = x.double() if x.dtype is not torch.double else x
     return torch.erfinv(1 - wide).to(x.dtype if x.is_floating_point() else torch.float32)
 
@@ -133,7 +135,7 @@ POINTWISE = (
     _op("silu", functional.silu),
     _op("set", torch.clone),
     _op("segment_set", torch.clone),
-    _op("real", torch.clone),
+    _op("real", lambda x: torch.real(x).clone()),
     *(_op(name, getattr(torch, name), operands=_TWO) for name in _BINARY.split()),
     _op("div", _divided, operands=_TWO),
     _op("truediv", torch.true_divide, operands=_TWO),
@@ -257,6 +259,10 @@ TYPES = {
     "int": torch.int64,
     "int32": torch.int32,
     "bool": torch.bool,
+    "complex_double": torch.complex128,
+    "complex_float": torch.complex64,
+    "float8_e4m3fn": torch.float8_e4m3fn,
+    "float8_e5m2": torch.float8_e5m2,
 }
 """Types by name; what has a peer in PyTorch for one is computed for it."""
 
@@ -267,11 +273,7 @@ CASTS = tuple(
         lambda x, to=to: x.to(to),
         label=name,
     )
-    for name, to in (
-        *TYPES.items(),
-        ("float8_e4m3fn", torch.float8_e4m3fn),
-        ("float8_e5m2", torch.float8_e5m2),
-    )
+    for name, to in TYPES.items()
 )
 
 

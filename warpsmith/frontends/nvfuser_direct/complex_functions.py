@@ -111,9 +111,53 @@ def log(z: Pair) -> Pair:
     return pair(own.where(isinf(z), math.inf, made), own.atan2(z.im, z.re))
 
 
+def exp2(z: Pair) -> Pair:
+    return exp(_times(z, math.log(2)))
+
+
+def expm1(z: Pair) -> Pair:
+    """`e ** z - 1`; nothing cancels near 0, where `cos(x) - 1` is twice the square of a sine."""
+    half = own.sin(own.mul(z.im, 0.5))
+    less = own.mul(own.mul(half, half), -2.0)
+    re = own.add(own.mul(own.expm1(z.re), own.cos(z.im)), less)
+    return pair(re, exp(z).im)
+
+
 def log2(z: Pair) -> Pair:
-    made = log(z)
-    return pair(own.mul(made.re, 1 / math.log(2)), own.mul(made.im, 1 / math.log(2)))
+    return _times(log(z), 1 / math.log(2))
+
+
+def log10(z: Pair) -> Pair:
+    return _times(log(z), 1 / math.log(10))
+
+
+def log1p(z: Pair) -> Pair:
+    """`log(1 + z)`; near 0 of what the length of `1 + z` is more than 1."""
+    more = own.add(own.mul(z.re, own.add(z.re, 2.0)), own.mul(z.im, z.im))
+    plus = Pair(own.add(z.re, 1.0), z.im)
+    made = log(plus)
+    near = own.lt(own.abs(more), 0.5)
+    return pair(own.where(near, own.mul(own.log1p(more), 0.5), made.re), made.im)
+
+
+def _times(z: Pair, factor: float) -> Pair:
+    return pair(own.mul(z.re, factor), own.mul(z.im, factor))
+
+
+def is_nonzero(z: Pair) -> Any:
+    return own.logical_or(own.ne(z.re, 0.0), own.ne(z.im, 0.0))
+
+
+def logical_not(z: Pair) -> Any:
+    return own.logical_not(is_nonzero(z))
+
+
+def logical_and(a: Pair, b: Pair) -> Any:
+    return own.logical_and(is_nonzero(a), is_nonzero(b))
+
+
+def logical_or(a: Pair, b: Pair) -> Any:
+    return own.logical_or(is_nonzero(a), is_nonzero(b))
 
 
 def sqrt(z: Pair) -> Pair:
@@ -169,6 +213,10 @@ def tan(z: Pair) -> Pair:
 
 def sigmoid(z: Pair) -> Pair:
     return reciprocal(add(pair(1.0, 0.0), exp(neg(z))))
+
+
+def silu(z: Pair) -> Pair:
+    return mul(z, sigmoid(z))
 
 
 def asin(z: Pair) -> Pair:

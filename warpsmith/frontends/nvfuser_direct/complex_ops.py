@@ -11,13 +11,14 @@ from warpsmith.frontends.nvfuser_direct.arguments import number
 from warpsmith.frontends.nvfuser_direct.enums import DataType
 from warpsmith.frontends.nvfuser_direct.failures import Refused, unsupported
 from warpsmith.frontends.nvfuser_direct.pairs import PARTS, Pair, cast, pair, paired
+from warpsmith.ops.rules import CarryRule
 
 Given = Mapping[str, Any]
 Function = Callable[..., Any]
 
 _OF_ONE = (
-    "acos acosh asin asinh atan atanh cos cosh exp isfinite isinf isnan isreal log log2 neg "
-    "reciprocal rsqrt sigmoid sin sinh sqrt tan tanh"
+    "acos acosh asin asinh atan atanh cos cosh exp exp2 expm1 isfinite isinf isnan isreal log "
+    "log10 log1p log2 logical_not neg reciprocal rsqrt sigmoid silu sin sinh sqrt tan tanh"
 )
 UNARY: dict[str, Callable[[Pair], Any]] = {
     **{name: getattr(functions, name) for name in _OF_ONE.split()},
@@ -29,6 +30,8 @@ BINARY: dict[str, Callable[[Pair, Pair], Any]] = {
     "add": functions.add,
     "div": functions.div,
     "eq": functions.equal,
+    "logical_and": functions.logical_and,
+    "logical_or": functions.logical_or,
     "mul": functions.mul,
     "ne": functions.different,
     "pow": functions.power,
@@ -40,6 +43,7 @@ BY_PART = {
     "broadcast_in_dim": "arg",
     "cat": "tensors",
     "cumsum": "arg",
+    "embedding_fwd": "weight",
     "expand": "arg",
     "gather": "arg",
     "index_select": "arg",
@@ -137,8 +141,62 @@ def _pad(given: Given, function: Function) -> Pair:
 
 def _matmul(given: Given, function: Function) -> Pair:
     a, b = (paired(each) for each in given.values())
+    return _product(a, b)
+
+
+def _product(a: Pair, b: Pair) -> Pair:
     re = own.sub(own.matmul(a.re, b.re), own.matmul(a.im, b.im))
     return pair(re, own.add(own.matmul(a.re, b.im), own.matmul(a.im, b.re)))
+
+
+def _linear(given: Given, function: Function) -> Pair:
+    x, weight = (paired(given[name]) for name in ("arg1", "arg2"))
+    if weight.rank == 2:
+        weight = Pair(*(own.permute(part, [1, 0]) for part in (weight.re, weight.im)))
+    made = _product(x, weight)
+    bias = given.get("bias")
+    return made if bias is None else functions.add(made, paired(bias))
+
+
+def _lerp(given: Given, function: Function) -> Pair:
+    start, end, weight = (paired(each) for each in given.values())
+    return functions.add(start, functions.mul(weight, functions.sub(end, start)))
+
+
+def _multiplied(a: Any, b: Any) -> tuple[Any, Any]:
+    made = functions.mul(Pair(a.re, a.im), Pair(b.re, b.im))
+    return made.re, made.im
+
+
+PRODUCT = CarryRule(
+    name="complex_product",
+    identity={"re": 1.0, "im": 0.0},
+    lift=lambda re, im: (re, im),
+    join=_multiplied,
+)
+"""The product of the numbers so far."""
+
+
+def _prod(given: Given, function: Function) -> Pair:
+    dims, dtype = given.get("dims", given.get("dim")), given.get("dtype")
+    if isinstance(dims, DataType):  # the type may stand where the dimensions do
+        dims, dtype = None, dims
+    kind = PARTS.get(dtype, given["arg"].re.dtype)  # type: ignore[arg-type]  # None is no type
+    parts = tuple(cast(part, kind) for part in _parts(given["arg"]))
+    return Pair(*own.reduce(parts, PRODUCT, dims, given.get("keepdim", False)))
+
+
+def _cumprod(given: Given, function: Function) -> Pair:
+    return Pair(*own.scan(_parts(given["arg"]), PRODUCT, given["dim"]))
+
+
+def _parts(z: Pair) -> tuple[Any, Any]:
+    return z.re, z.im
+
+
+def _ordered(given: Given, function: Function) -> Pair:
+    z = given["arg"]
+    return Pair(z.re, z.im, order=tuple(given["stride_order"]))
 
 
 def _variance(given: Given, function: Function) -> Any:
@@ -172,11 +230,16 @@ def _drawn(given: Given, function: Function) -> Any:
 OTHERS: dict[str, Callable[[Given, Function], Any]] = {
     "addcmul": _addcmul,
     "cast": _cast,
+    "cumprod": _cumprod,
     "full": _full,
     "iota": _counted,
+    "lerp": _lerp,
+    "linear": _linear,
     "matmul": _matmul,
     "normal": _drawn,
     "pad": _pad,
+    "prod": _prod,
+    "stride_order": _ordered,
     "uniform": _drawn,
     "var": _variance,
     "var_mean": _variance,

@@ -27,11 +27,13 @@ class Pair:
 
     Attributes:
         raw: the input tensor that holds both; None for what was computed.
+        order: ranks of the dimensions by their strides, of a result that was asked to lie so.
     """
 
     re: Any
     im: Any
     raw: TensorView | None = None
+    order: tuple[int, ...] | None = None
 
     @property
     def is_tensor(self) -> bool:
@@ -125,7 +127,8 @@ def halves(raw: TensorView) -> Pair:
 def joined(value: Pair) -> TensorView:
     """The real tensor that holds a complex one: parts beside each other, however operands lie."""
     made = own.stack([value.re, value.im], -1)
-    return own.stride_order(made, range(made.rank)[::-1])
+    ranks = range(value.rank)[::-1] if value.order is None else value.order
+    return own.stride_order(made, [*(rank + 1 for rank in ranks), 0])
 
 
 def as_reals(array: Any) -> Any:
