@@ -24,6 +24,12 @@ UNPAIRED = {
 REFUSED = {
     ("nextafter", "half"): "raises WS0118: nextafter does not take operands of type Half",
     ("nextafter", "bfloat16"): "raises WS0118: nextafter does not take operands of type BFloat16",
+    ("pad", "complex_float"): "raises WS0194: Tensor arg and pad value must have the same dtype",
+    ("pad", "complex_double"): "raises WS0194: Tensor arg and pad value must have the same dtype",
+    ("matmul", "float8_e4m3fn"): "has type torch.float32",
+    ("matmul", "float8_e5m2"): "has type torch.float32",
+    ("linear", "float8_e4m3fn"): "raises WS0142: linear adds T2 of type Float8_e4m3fn",
+    ("linear", "float8_e5m2"): "raises WS0142: linear adds T2 of type Float8_e5m2",
 }
 """What PyTorch takes, and what is said instead."""
 

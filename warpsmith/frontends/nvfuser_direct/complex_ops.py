@@ -152,7 +152,7 @@ def _product(a: Pair, b: Pair) -> Pair:
 def _linear(given: Given, function: Function) -> Pair:
     x, weight = (paired(given[name]) for name in ("arg1", "arg2"))
     if weight.rank == 2:
-        weight = Pair(*(own.permute(part, [1, 0]) for part in (weight.re, weight.im)))
+        weight = Pair(own.permute(weight.re, [1, 0]), own.permute(weight.im, [1, 0]))
     made = _product(x, weight)
     bias = given.get("bias")
     return made if bias is None else functions.add(made, paired(bias))
@@ -181,7 +181,8 @@ def _prod(given: Given, function: Function) -> Pair:
     dims, dtype = given.get("dims", given.get("dim")), given.get("dtype")
     if isinstance(dims, DataType):  # the type may stand where the dimensions do
         dims, dtype = None, dims
-    kind = PARTS.get(dtype, given["arg"].re.dtype)  # type: ignore[arg-type]  # None is no type
+    own_kind = given["arg"].re.dtype
+    kind = PARTS.get(dtype, own_kind) if isinstance(dtype, DataType) else own_kind
     parts = tuple(cast(part, kind) for part in _parts(given["arg"]))
     return Pair(*own.reduce(parts, PRODUCT, dims, given.get("keepdim", False)))
 
