@@ -32,13 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(RESULTS)
 
 
-def pytest_configure(config: pytest.Config) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
     """Install warpsmith, and stand in for a GPU, before any of their files is imported."""
-    config.pluginmanager.register(_Outcomes(config.getoption(RESULTS)))
-    config.addinivalue_line("markers", "mpi: for several GPUs")
     warpsmith.install_as_nvfuser()
     if device_count() == 0:
         stand_in()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Outcomes(config.getoption(RESULTS)))
+    config.addinivalue_line("markers", "mpi: for several GPUs")
 
 
 @pytest.fixture(autouse=True)

@@ -64,12 +64,18 @@ def run_file(file: Path, seconds: float = SECONDS) -> Outcomes:
         command = [sys.executable, "-m", "pytest", "-q", "-p", "bench.as_nvfuser", str(file)]
         command += [f"{RESULTS}={results}", "-c", os.devnull, f"--rootdir={file.parent}"]
         command += ["-o", f"pythonpath={python} {python.parent}", "-p", "no:cacheprovider"]
+        said, ended = "", True
         try:
-            subprocess.run(command, cwd=ROOT, timeout=seconds, capture_output=True, check=False)
-            ended = True
+            done = subprocess.run(
+                command, cwd=ROOT, timeout=seconds, capture_output=True, text=True, check=False
+            )
+            said = f"{done.stdout}{done.stderr}".strip()
         except subprocess.TimeoutExpired:
             ended = False
         lines = [json.loads(line) for line in results.read_text().splitlines()]
+        if not lines and ended:  # as where their `conftest.py` wants a package that is not there
+            last = said.splitlines()[-1] if said else "nothing was run"
+            lines = [{"test": file.name, "outcome": "failed", "reason": last}]
     return outcomes_of(file.name, lines, ended=ended)
 
 

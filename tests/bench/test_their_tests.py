@@ -12,6 +12,7 @@ UTILITIES = "def rows():\n    return 3\n"
 
 CONFTEST = """
 import pytest
+import nvfuser_direct
 from python.direct_utils import rows
 
 @pytest.fixture
