@@ -193,3 +193,19 @@ def test_results_of_a_call_without_tensors_are_where_they_were_asked_for(
     result = torch.ones(3)
     assert executors._as_torch(result, None) is result
     assert executors._as_torch(result, "meta").device.type == "meta"
+
+
+def test_cuda_without_a_number_is_the_current_device(
+    gpu: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from warpsmith.frontends.argument_keys import check_device
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    for device in (1, 0):
+        on(device)
+        if device == 1:
+            check_device([torch.ones(2)], "cuda")
+        else:
+            with pytest.raises(WarpsmithError, match="is on cuda:0, and execute got device cuda:1"):
+                check_device([torch.ones(2)], torch.device("cuda"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,7 +124,10 @@ def is_array(value: object) -> bool:
 def check_device(inputs: Sequence[object], device: object) -> None:
     """Refuse arrays that are elsewhere than on the device that was asked for."""
     wanted = str(device) if not isinstance(device, int) else f"cuda:{device}"
-    wanted = "cuda:0" if wanted == "cuda" else wanted
+    if wanted == "cuda":  # PyTorch's word for its current device
+        torch = sys.modules.get("torch")
+        current = torch.cuda.current_device() if torch and torch.cuda.is_available() else 0
+        wanted = f"cuda:{current}"
     for position, value in enumerate(inputs):
         if is_array(value):
             info = arrays.describe(value)
