@@ -62,3 +62,18 @@ def test_scales_of_groups(ranks: tuple[int, int]) -> None:
             parts.append(x[:, part] @ y[part] * over[group] * across[group])
     wanted = torch.stack(parts) if both else torch.cat(parts, 0 if right else 1)
     torch.testing.assert_close(result, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_fused_matmuls_are_of_16_bits(dtype: torch.dtype) -> None:
+    x = torch.ones(8, 8, dtype=dtype)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.matmul(fd.from_pytorch(x), fd.from_pytorch(x)))
+    asked = {"_enable_options": ["fuse_matmul"], "_disable_options": ["matmul_expr_eval"]}
+    with knobs.scope(device="reference"):
+        if dtype is torch.float16:
+            torch.testing.assert_close(fd.execute([x, x], **asked)[0], x @ x)
+            return
+        with pytest.raises(RuntimeError, match="Can not find a scheduler to schedule fusion seg"):
+            fd.execute([x, x], **asked)
+        fd.execute([x, x])

@@ -18,9 +18,14 @@ from warpsmith.frontends.nvfuser_direct.failures import (
 from warpsmith.frontends.nvfuser_direct.fusion import Fusion
 from warpsmith.frontends.nvfuser_direct.heuristics import CompileParams, LaunchParams
 from warpsmith.frontends.nvfuser_direct.place import on_gpu
+from warpsmith.ir.dtypes import DataType as Type
+from warpsmith.ir.exprs import Matmul
 from warpsmith.ops.scalars import symbols_of_call
 from warpsmith.runtime import arrays
 from warpsmith.schedule import pinned
+
+_FUSED = frozenset({Type.Half, Type.BFloat16})
+"""What nvFuser's matmul kernels multiply."""
 
 
 class FusionExecutorCache:
@@ -43,6 +48,8 @@ class FusionExecutorCache:
     ) -> list[Any]:
         """Results for one list of tensors and numbers."""
         where = _checked(device)
+        if "fuse_matmul" in _enable_options and "matmul_expr_eval" in _disable_options:
+            _check_products(self._fusion)
         if self._fusion.hidden.runs_outside:
             said = binding.mismatch(self._fusion.inputs(), inputs)
             if said:
@@ -158,6 +165,19 @@ class KernelExecutor:
 def _given(fusion: Fusion, inputs: Sequence[Any]) -> list[Any]:
     """Inputs as warpsmith takes them."""
     return list(map(_without_gradient, fusion.arranged(inputs)))
+
+
+def _check_products(fusion: Fusion) -> None:
+    """Refuse products that nvFuser's own matmul kernels do not take, where they are asked for."""
+    for operation in fusion.ours.operations:
+        if isinstance(operation, Matmul) and any(
+            each.dtype not in _FUSED for each in operation.operands
+        ):
+            raise Refused(
+                "Can not find a scheduler to schedule fusion segment: a product of "
+                f"{', '.join(each.dtype.name for each in operation.operands)} is no fused matmul",
+                remedy="leave the options `fuse_matmul` and `matmul_expr_eval` out",
+            )
 
 
 def _without_gradient(value: Any) -> Any:
