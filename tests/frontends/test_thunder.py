@@ -1,7 +1,7 @@
 """Lightning Thunder's nvFuser executor on warpsmith, where Thunder is installed.
 
-Without a GPU, Thunder is told to take tensors of the CPU for a GPU's, and fusions run on the NumPy
-reference. Where a GPU is, nothing is told.
+Without a GPU, Thunder is told to take tensors of the CPU for a GPU's, and fusions run on the
+simulator. Where a GPU is, nothing is told.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def thunder() -> Iterator[Any]:
             patch.setattr(implementation, "DeviceType", SimpleNamespace(CUDA=kinds.CPU))
             patch.setattr(implementation, "cpu", None)  # no tensor is of the host
         patch.setattr(torch.cuda, "is_available", lambda: PLACE == "cuda")
-        with knobs.scope(device="reference" if PLACE == "cpu" else "auto"):
+        with knobs.scope(device="sim" if PLACE == "cpu" else "auto"):
             yield SimpleNamespace(jit=found.jit, last_traces=found.last_traces, ex=implementation)
         installed.undo()
 
