@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.program import Program
-from warpsmith.engine import executable as engine
-from warpsmith.engine import launches
+from warpsmith.engine import executable, fitting, launches
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.explain import explain_call
 from warpsmith.engine.launches import CallPlan, plan_call
@@ -340,6 +339,6 @@ def test_a_plan_that_leaves_nothing_more_out_is_no_loop(
             raise NoKernelError(unfit)
         return (unfit,)
 
-    monkeypatch.setattr(engine, place, found)
+    monkeypatch.setattr(fitting if place == "misfits" else executable, place, found)
     with pytest.raises(InternalError, match="pointwise is left out, and planned again"):
         Executable(negated().fusion).plan_for([np.ones((4, 8), np.float32)])

@@ -11,7 +11,7 @@ import warpsmith
 from tests.planner.test_plans import drawn, schedulers
 from tests.support.binaries import uncompiled
 from warpsmith import ops
-from warpsmith.engine import executable as engine
+from warpsmith.engine import fitting
 from warpsmith.engine.executable import Executable
 from warpsmith.planner import trials
 from warpsmith.planner.cuts import cuts
@@ -96,7 +96,7 @@ def test_products_are_one_kernel_where_that_is_priced_lower(
     for chosen in (trials.faster, lambda *given: NOTHING, lambda *given: SINGLE):
         executable = Executable(warpsmith.fuse(gated).lower(*arrays).fusion)
         with pytest.MonkeyPatch.context() as patch, uncompiled():
-            patch.setattr(engine, "faster", chosen)
+            patch.setattr(fitting, "faster", chosen)
             found.append(executable.plan_for(arrays))
     call, joined, apart = found
     assert [len(each.segments) for each in found] == [products, 1, 2]

@@ -11,7 +11,7 @@ import pytest
 import warpsmith
 from tests.support.binaries import uncompiled
 from warpsmith import ops
-from warpsmith.engine import executable as engine
+from warpsmith.engine import fitting
 from warpsmith.engine.executable import Executable
 from warpsmith.planner.decided import Decided
 from warpsmith.schedulers.matmul import heuristic as matmul
@@ -55,7 +55,7 @@ def kernels(program: Callable[..., Any], *arrays: np.ndarray) -> list[str]:
 def one_kernel(program: Callable[..., Any], *arrays: np.ndarray) -> tuple[matmul.Work, Problem]:
     """What the product asks with all that is behind it."""
     with pytest.MonkeyPatch.context() as patch, uncompiled():
-        patch.setattr(engine, "faster", lambda *given: Decided())
+        patch.setattr(fitting, "faster", lambda *given: Decided())
         call = Executable(warpsmith.fuse(program).lower(*arrays).fusion).plan_for(arrays)
     (planned,) = call.segments
     assert planned.candidate is not None
@@ -130,7 +130,7 @@ def test_a_product_apart_is_right() -> None:
     fused = warpsmith.fuse(residual)
     everything_apart = Decided(apart=frozenset(range(100)))
     with pytest.MonkeyPatch.context() as patch, warpsmith.knobs.scope(device="sim"):
-        patch.setattr(engine, "faster", lambda *given: everything_apart)
+        patch.setattr(fitting, "faster", lambda *given: everything_apart)
         got = np.asarray(fused(x, w, r)).astype(np.float64)
     want = x.astype(np.float64) @ w.astype(np.float64).T + r.astype(np.float64)
     np.testing.assert_allclose(got, want, atol=0.25, rtol=0.02)

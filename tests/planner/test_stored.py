@@ -11,7 +11,7 @@ from tests.programs.meaning import Meaning
 from tests.programs.values import perhaps_stored
 from tests.support.storable import BFLOAT, CASES, Body
 from warpsmith import DataType, FusionDefinition, ops
-from warpsmith.engine import executable as engine
+from warpsmith.engine import fitting
 from warpsmith.engine.plan import prepare
 from warpsmith.ir.fusion import Fusion
 from warpsmith.knobs import scope
@@ -30,7 +30,7 @@ def everything_tried(monkeypatch: pytest.MonkeyPatch) -> list[Decided]:
     monkeypatch.setattr(trials._Stores, "saved_us", lambda self, number: 1.0)
     monkeypatch.setattr(divided, "_may_be_faster", lambda *given: (True, True))
     monkeypatch.setattr(scattered, "_lost_us", lambda planned, problem: 1.0)
-    monkeypatch.setattr(engine, "faster", lambda *given: found.append(faster(*given)) or found[-1])
+    monkeypatch.setattr(fitting, "faster", lambda *given: found.append(faster(*given)) or found[-1])
     return found
 
 

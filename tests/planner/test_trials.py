@@ -24,7 +24,7 @@ from tests.support.storable import (
     turned_in_16_bits,
 )
 from warpsmith import DataType, ops
-from warpsmith.engine import executable as engine
+from warpsmith.engine import executable, fitting
 from warpsmith.engine.executable import Executable
 from warpsmith.engine.launches import CallPlan
 from warpsmith.engine.planned import NoKernelError
@@ -55,7 +55,7 @@ def structural(monkeypatch: pytest.MonkeyPatch) -> Callable[..., CallPlan]:
 
     def plan(program: Body, *arrays: np.ndarray) -> CallPlan:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine, "faster", lambda *given: NOTHING)
+            patch.setattr(fitting, "faster", lambda *given: NOTHING)
             return called(program, *arrays)
 
     return plan
@@ -159,7 +159,8 @@ def test_a_trial_that_fails_is_not_taken(
 ) -> None:
     """Where it is planned and where its kernels are made; without a word, even if words end it."""
     program, arrays, _ = CASES["several tensors are read once"]
-    wanted, works, failed = kernels(structural(program, *arrays)), getattr(engine, place), []
+    module = fitting if place == "plan_prepared" else executable
+    wanted, works, failed = kernels(structural(program, *arrays)), getattr(module, place), []
 
     def fails(*given: Any, **named: Any) -> Any:
         trial = (
@@ -171,7 +172,7 @@ def test_a_trial_that_fails_is_not_taken(
         return works(*given, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, place, fails)
+        patch.setattr(module, place, fails)
         assert kernels(called(program, *arrays)) == wanted
     assert failed
     assert not recwarn.list
@@ -181,7 +182,7 @@ def test_what_fails_without_a_trial_ends_the_call(monkeypatch: pytest.MonkeyPatc
     def fails(*given: Any, **named: Any) -> Any:
         raise KernelRefusal("it has no code")
 
-    monkeypatch.setattr(engine, "plan_call", fails)
+    monkeypatch.setattr(executable, "plan_call", fails)
     with pytest.raises(KernelRefusal):
         called(both_ways, *empty((4096, 4096)))
 
@@ -250,7 +251,7 @@ def test_random_programs_are_planned_no_slower(block: int, monkeypatch: pytest.M
             assert after < before
         return decided
 
-    monkeypatch.setattr(engine, "faster", checked)
+    monkeypatch.setattr(fitting, "faster", checked)
     for seed in range(9000 + 10 * block, 9010 + 10 * block):
         space: dict[str, Any] = {}
         try:
@@ -274,7 +275,7 @@ def test_explain_prices_no_kernel_that_would_wait_for_itself(
         return both - ops.mean(both, -1, keepdim=True), total
 
     everything_apart = Decided(apart=frozenset(range(100)))
-    monkeypatch.setattr(engine, "faster", lambda *given: everything_apart)
+    monkeypatch.setattr(fitting, "faster", lambda *given: everything_apart)
     call = called(layer, *empty((2048, 512), (512, 512)))
     told = [line for cut in cuts(call.segments, call.problem, 12) for line in cut.lines()]
     assert "  not one     order: kernel 1 needs kernel 0, and kernel 2 needs kernel 1" in told

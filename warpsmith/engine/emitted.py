@@ -22,11 +22,12 @@ from typing import Any
 
 import warpsmith
 from warpsmith.errors import InternalError
+from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.knobs import Knobs
 from warpsmith.native import is_checkout
-from warpsmith.planner.alike import Label
+from warpsmith.planner.alike import Label, Shape
 from warpsmith.planner.segment import Segment
 from warpsmith.runtime.cache import Entries
 from warpsmith.runtime.nvrtc import nvrtc_version
@@ -74,7 +75,7 @@ class EmittedCache:
         if body is None:
             return None
         try:
-            found = _Reader(io.BytesIO(body)).load()
+            found = Reader(io.BytesIO(body)).load()
         except Exception:  # whatever is wrong with it, it can be made again
             return None
         return found if isinstance(found, Emitted) else None
@@ -83,11 +84,11 @@ class EmittedCache:
         """Keep a kernel, as far as the directory can be written."""
         written = io.BytesIO()
         with suppress(RecursionError):  # of expressions deeper than `pickle` goes
-            _Writer(written, protocol=5).dump(emitted)
+            Writer(written, protocol=5).dump(emitted)
             self._entries.store(name, written.getvalue())
 
 
-class _Writer(pickle.Pickler):
+class Writer(pickle.Pickler):
     """Writes frozen values by their fields, which takes half as long as they would themselves."""
 
     def reducer_override(self, value: object, /) -> Any:
@@ -109,7 +110,7 @@ _FORMS = tuple(f"warpsmith.{room}." for room in ("ir", "kernel", "layouts"))
 """Where classes are that kernels consist of."""
 
 
-class _Reader(pickle.Unpickler):
+class Reader(pickle.Unpickler):
     """Makes values of warpsmith's own classes, and of no others."""
 
     def find_class(self, module: str, name: str, /) -> Any:
@@ -131,15 +132,25 @@ def _cache(directory: Path, limit_mib: int) -> EmittedCache:
 def emitted_cache(knobs: Knobs) -> EmittedCache | None:
     """Where kernels are kept; None where knobs ask for what happens on the way to one."""
     looks_on = knobs.dump or knobs.override_dir is not None or knobs.wait_limit is not None
-    keeps = not is_checkout() if knobs.keep_emitted == "auto" else knobs.keep_emitted
-    if looks_on or not keeps or _files() is None:
+    if looks_on or not keeps_own(knobs) or files(_NO_PART) is None:
         return None
     return _cache(knobs.cache_dir, knobs.cache_mib)
 
 
+def keeps_own(knobs: Knobs) -> bool:
+    """Whether knobs let what follows from warpsmith's own files be kept between processes."""
+    return not is_checkout() if knobs.keep_emitted == "auto" else knobs.keep_emitted
+
+
 def name_of(target: Target, *causes: object) -> str:
     """The name of a kernel by all that it follows from; warpsmith itself and NVRTC besides."""
-    parts = (_files(), sys.implementation.cache_tag, nvrtc_version(), _target(target), causes)
+    parts = (
+        files(_NO_PART),
+        sys.implementation.cache_tag,
+        nvrtc_version(),
+        _target(target),
+        causes,
+    )
     return _digest(text_of(parts, {}))
 
 
@@ -155,8 +166,12 @@ def _target(target: Target) -> str:
 
 def cause(segment: Segment) -> str:
     """What is to be known of a part of a program, names included."""
-    shape, numbers = segment.shape, segment.fusion.numbers
-    return _digest(text_of((shape.key, shape.tensors, shape.symbols, numbers), {}))
+    return cause_of(segment.shape, segment.fusion)
+
+
+def cause_of(shape: Shape, fusion: Fusion) -> str:
+    """The same of a shape and what has it."""
+    return _digest(text_of((shape.key, shape.tensors, shape.symbols, fusion.numbers), {}))
 
 
 def text_of(value: object, known: dict[Label, str]) -> str:
@@ -206,21 +221,25 @@ _NO_PART = frozenset(("__pycache__", "frontends", "nn", "sim", "tools", "torch_b
 """Folders of warpsmith that no kernel follows from."""
 
 
-@lru_cache(maxsize=1)
-def _files() -> str | None:
-    """What warpsmith's files are, by sizes and times of change; None where it has none."""
+@lru_cache(maxsize=4)
+def files(left_out: frozenset[str] = frozenset(("__pycache__", "sim", "tools"))) -> str | None:
+    """What warpsmith's files are, by sizes and times of change; None where it has none.
+
+    Args:
+        left_out: folders that do not count.
+    """
     try:
-        return _digest("\n".join(sorted(_lines(Path(warpsmith.__file__).parent))))
+        return _digest("\n".join(sorted(_lines(Path(warpsmith.__file__).parent, left_out))))
     except OSError:
         return None
 
 
-def _lines(folder: Path | str) -> Iterator[str]:
+def _lines(folder: Path | str, left_out: frozenset[str]) -> Iterator[str]:
     with os.scandir(folder) as found:
         for entry in found:
             if entry.is_dir():
-                if entry.name not in _NO_PART:
-                    yield from _lines(entry.path)
+                if entry.name not in left_out:
+                    yield from _lines(entry.path, left_out)
             else:
                 status = entry.stat()
                 yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"

@@ -3,67 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from warpsmith import knobs as knob_module
 from warpsmith.engine import autotune
-from warpsmith.engine.allocations import pitches_of
-from warpsmith.engine.bind import Binder, Binding, Form
+from warpsmith.engine.bind import Binder, Binding
 from warpsmith.engine.classes import Classes
-from warpsmith.engine.contiguous import Dimensions, contiguous_dimensions
+from warpsmith.engine.contiguous import contiguous_dimensions
+from warpsmith.engine.fitting import REFUSALS, Cuts
 from warpsmith.engine.launches import CallPlan, plan_call, problem_of
 from warpsmith.engine.places import call_target, is_on_device, ordinal_of, place_of
-from warpsmith.engine.plan import (
-    added,
-    agreed,
-    plan,
-    plan_prepared,
-    prepare,
-    require_roles,
-    unsupported_segments,
-)
+from warpsmith.engine.plan import added
 from warpsmith.engine.planned import NoKernelError, PlannedSegment, warn_of
 from warpsmith.engine.runners import OnDevice, Reference, ThroughDevice
 from warpsmith.engine.signatures import alignments, signature, size_arguments
-from warpsmith.errors import ArgumentError, PlanWarning, WarpsmithError
+from warpsmith.errors import ArgumentError
 from warpsmith.ir.fusion import Fusion
 from warpsmith.knobs import Knobs
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.empty import empty_tensors
-from warpsmith.planner.epilogues import Offers
-from warpsmith.planner.operands import NO_PACKING, Packing, packing
-from warpsmith.planner.prices import Plan
 from warpsmith.planner.segment import Unfit
-from warpsmith.planner.trials import faster
 from warpsmith.runtime import driver
-from warpsmith.runtime.kept import CUTS, PLANS
+from warpsmith.runtime.kept import PLANS
 from warpsmith.runtime.launcher import Shortcut
 from warpsmith.runtime.of_device import check_runs
 from warpsmith.runtime.recent import Recent
 from warpsmith.runtime.stream import is_capturing
-from warpsmith.schedulers.problem import Problem
-from warpsmith.targets.target import Target
 
 if TYPE_CHECKING:
     from warpsmith.engine.simulated import Simulated
     from warpsmith.engine.verification import Verification
 
-_REFUSALS = (WarpsmithError, NoKernelError, PlanWarning)
-"""What planning a call, and making its kernels, may raise; warnings where they are errors."""
-
 _Ready = Callable[[Sequence[object]], list[Any]]
 """A call signature that can be run: from inputs to results."""
-
-_Form = tuple[Form, Dimensions, Target]
-"""What decides what is planned: reshapes that are left out, dimensions that lie contiguous, and the
-target."""
-
-_Cut = tuple[_Form, tuple[Unfit, ...], Packing, frozenset[int], Decided]
-"""What decides how a program is cut: its form, schedulers that are left out, operands that are
-copied, numbers of the tensors that have no elements, and what is otherwise than its structure
-says."""
 
 
 class Executable:
@@ -84,8 +57,7 @@ class Executable:
         self.fusion = fusion
         self._scheduled = scheduled
         self.binder = Binder(fusion, scheduled=scheduled)
-        self._segments: Recent[_Cut, tuple[PlannedSegment, ...]] = Recent(CUTS)
-        self._prepared: Recent[_Form, Offers] = Recent(CUTS)
+        self._cuts = Cuts(scheduled=scheduled)
         self._sizes = size_arguments(fusion)
         self._ready: Recent[tuple[object, ...], _Ready] = Recent(PLANS)
         self._last: tuple[Binding, Knobs] | None = None
@@ -158,81 +130,6 @@ class Executable:
 
         return explain_call(call, self.classes, sync=sync)
 
-    def _fitting(
-        self,
-        fusion: Fusion,
-        problem: Problem,
-        form: _Form,
-        without: tuple[Unfit, ...],
-        empty: frozenset[int],
-        failed: frozenset[Decided],
-    ) -> tuple[tuple[PlannedSegment, ...], Decided]:
-        """Segments of which each can take a call, and what was decided for them: schedulers that
-        cannot are left out, and what is tried, too, where it has `failed` or cannot be planned.
-        """
-        chosen, program = NO_PACKING, None
-        if not self._scheduled:
-            program = self._program_for(fusion, form)
-            chosen = packing(program.graph, problem)
-
-        def planned(
-            decided: Decided,
-        ) -> tuple[tuple[PlannedSegment, ...], Problem, tuple[Unfit, ...]]:
-            key = (form, without, chosen, empty, decided)
-            segments = self._segments.get(key)
-            if segments is None:
-                segments = self._segments.put(key, self._cut(fusion, *key))
-            pitches = pitches_of(segments, problem.values)
-            padded = replace(problem, values={**problem.values, **pitches})
-            return segments, padded, unsupported_segments(segments, padded)
-
-        def tried(decided: Decided) -> Plan | None:
-            if decided in failed:
-                return None
-            try:
-                segments, padded, found = planned(decided)
-                values = padded.values if found else {**padded.values, **agreed(segments, padded)}
-            except _REFUSALS:
-                if decided == NOTHING:
-                    raise
-                return None
-            return None if found else (segments, replace(padded, values=values))
-
-        while found := planned(NOTHING)[2]:
-            without = added(without, found)
-        decided = NOTHING
-        if problem.warp_specialize is True:
-            require_roles(planned(NOTHING)[0], problem, without)
-        elif program is not None and 0 not in problem.values.values():
-            decided = faster(program, tried)
-        return planned(decided)[0], decided
-
-    def _cut(
-        self,
-        fusion: Fusion,
-        form: _Form,
-        without: tuple[Unfit, ...],
-        chosen: Packing,
-        empty: frozenset[int],
-        decided: Decided,
-    ) -> tuple[PlannedSegment, ...]:
-        _, _, target = form
-        if self._scheduled:
-            return plan(fusion, scheduled=True, target=target)
-        program = self._program_for(fusion, form)
-        prepared = program.graph.fusion
-        return plan_prepared(
-            prepared, without, chosen, empty, decided, target=target, offers=program
-        )
-
-    def _program_for(self, fusion: Fusion, form: _Form) -> Offers:
-        """What a call computes as it is planned in this form."""
-        known = self._prepared.get(form)
-        if known is None:
-            _, dimensions, _ = form
-            known = self._prepared.put(form, Offers.of(prepare(fusion, dimensions)))
-        return known
-
     def _prepare(self, inputs: Sequence[object]) -> _Ready:
         binding = self.binder(inputs)
         knobs = knob_module.current()
@@ -273,7 +170,7 @@ class Executable:
             known = problem.values, problem.alignment, problem.target
             try:
                 run = OnDevice(fusion, plan_call(fusion, segments, *known, knobs), ordinal)
-            except _REFUSALS:
+            except REFUSALS:
                 return None
             return lambda: run(own)
 
@@ -310,10 +207,11 @@ class Executable:
         form = binding.form, dimensions, target
         while True:
             problem = problem_of(values, alignment, target, knobs)
-            segments, decided = self._fitting(fusion, problem, form, without, empty, failed)
+            tried = without, empty, failed
+            segments, decided = self._cuts.fitting(fusion, problem, form, *tried, knobs)
             try:
                 call = plan_call(fusion, segments, values, alignment, target, knobs)
-            except _REFUSALS as failure:
+            except REFUSALS as failure:
                 if decided != NOTHING and knobs.override_dir is None:
                     failed |= {decided}
                     continue
@@ -326,7 +224,7 @@ class Executable:
                 break
             found = frozenset[int]()
             if not scheduled:
-                found = empty_tensors(self._program_for(fusion, form).graph.fusion, values)
+                found = empty_tensors(self._cuts.program(fusion, form).graph.fusion, values)
             if found == empty:
                 raise _unwritten(call)
             empty = found

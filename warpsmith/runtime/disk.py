@@ -19,13 +19,14 @@ _KINDS: Final = (
     *(
         ("", ".cubin"),
         ("", ".kernel"),
+        ("", ".cut"),
         ("machine-", ".so"),
         ("launcher-", ".so"),
         (".writing-", ""),
     ),
 )
-"""How names begin and end: of machine code, kernels as they were emitted, the simulator, the
-launcher, and what processes left that died while they were writing."""
+"""How names begin and end: of machine code, kernels as they were emitted, decisions on cuts, the
+simulator, the launcher, and what processes left that died while they were writing."""
 
 _SHARE: Final = 8
 """A full directory is emptied by one part in so many at a time."""
