@@ -100,8 +100,9 @@ class Knobs:
         SWITCH_OR_AUTO,
         "auto",
         "Whether kernels are kept in `cache_dir` as they were before NVRTC, too, with what was "
-        "proved of them, so that another process that plans them need not lower them again; "
-        "`auto` does not where warpsmith runs from a checkout, which may be changed in memory.",
+        "proved of them, how calls were cut into them, and, in torch's own cache, graphs of "
+        "`torch.compile`, so that another process need not make them again; `auto` does not where "
+        "warpsmith runs from a checkout, which may be changed in memory.",
         plans=False,
     )
     device: Device = _knob(
@@ -289,7 +290,7 @@ def within(knobs: Knobs) -> Iterator[None]:
         SCOPED.reset(token)
 
 
-_plan: Callable[[Knobs], tuple[object, ...]] = attrgetter(
+planned_by: Callable[[Knobs], tuple[object, ...]] = attrgetter(
     *(declared.name for declared in fields(Knobs) if declared.metadata["plans"])
 )
 
@@ -297,7 +298,7 @@ _plan: Callable[[Knobs], tuple[object, ...]] = attrgetter(
 def scoped_plan() -> tuple[object, ...] | None:
     """What a scope asks for that calls are planned by, None outside; cheap, for every call."""
     scoped = SCOPED.get()
-    return None if scoped is None else _plan(scoped)
+    return None if scoped is None else planned_by(scoped)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ def convolutions(monkeypatch: pytest.MonkeyPatch) -> list[Node]:
         found.extend(node for node in module.graph.nodes if "convolution" in str(node.target))
         return compile_graph(module, *args, **kwargs)
 
-    monkeypatch.setattr("warpsmith.torch_backend.backend.compile_graph", noted)
+    monkeypatch.setattr("warpsmith.torch_backend.compilers.compile_graph", noted)
     return found
 
 

@@ -59,9 +59,9 @@ def test_a_box_that_is_left_full_holds_nothing_longer(monkeypatch: pytest.Monkey
         return sort(*given)
 
     monkeypatch.setattr(Program, "__call__", noted)
-    places = made.run.__globals__  # type: ignore[attr-defined]  # it is a function
+    places = made.source.constants
     (name,) = (name for name, value in places.items() if value is sort)
-    monkeypatch.setitem(places, name, sorts)
+    monkeypatch.setitem(places, name, sorts)  # type: ignore[arg-type]  # it is a dictionary
     made.run([x.clone()])
     assert left == [False]
 

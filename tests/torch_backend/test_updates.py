@@ -13,8 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import warpsmith
 from tests.torch_backend.graphs import compiled
 from warpsmith import knobs
-from warpsmith.torch_backend import backend as door
-from warpsmith.torch_backend import updates
+from warpsmith.torch_backend import kept, updates
 from warpsmith.torch_backend.backend import backend
 from warpsmith.torch_backend.copies import in_few
 from warpsmith.torch_backend.report import Record
@@ -33,7 +32,7 @@ def test_an_optimizer_is_one_region_that_writes_parameters_in_place(
     kind: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[Record] = []
-    monkeypatch.setattr(door, "remember", lambda record: made.append(record) or record)
+    monkeypatch.setattr(kept, "remember", lambda record: made.append(record) or record)
     own = [torch.randn(size) for size in ((6, 5), (40,), (3, 2, 2), (1,))]
     other = [each.clone() for each in own]
     if kind == "sgd":
@@ -52,9 +51,9 @@ def test_an_optimizer_is_one_region_that_writes_parameters_in_place(
         eager.step()
         torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-5)
     for record in made:
-        (region,), (program,) = record.regions.members, record.programs
-        assert len(list(filter(is_whole_write, region))) >= len(own)
-        assert len(record.regions.reasons) <= len(own)  # steps, which each element reads
+        (program,) = record.account.programs
+        assert len(list(filter(is_whole_write, program.recipe.nodes))) >= len(own)
+        assert record.account.reasons.total() <= len(own)  # steps, which each element reads
         call = program.last_plan if device == "sim" else None
         assert call is None or (len(call.launches), call.outputs[len(own) :]) == (1, ())
 

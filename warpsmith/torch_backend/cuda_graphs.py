@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch._dynamo.backends.cudagraphs import (
     find_input_mutations,
     get_device_index,
@@ -26,36 +27,71 @@ from torch._inductor.utils import count_tangents, get_first_incompatible_cudagra
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.source import Boxed
+from warpsmith.values import dataclass
 
 
-def recorded(run: Boxed, module: GraphModule, inputs: Sequence[Any], what: str) -> Boxed:
-    """What runs a graph, as it is called with CUDA graphs.
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What is to be known of a graph to record its calls.
 
-    Args:
+    Attributes:
         what: `inference`, `forward` or `backward`.
+        device: the one that all of it is on; None where calls are not recorded.
+        ordinals: the GPUs that it runs on where they are not.
+        numbers: which of its inputs are numbers; calls with others are other recordings.
+        fixed: which of its inputs stay where they are from call to call.
+        lines: the model's, by torch's account, of each result.
+        inputs: what torch says of its inputs in warnings.
+        written: which of its inputs it writes into.
     """
-    backward = what == "backward"
-    fixed = list(range(count_tangents(module))) if backward else _parameters()
-    devices = get_device_node_mapping(module)
-    if check_multiple_devices_or_any_cpu_nodes(devices) or get_first_incompatible_cudagraph_node(
-        module
-    ):
-        return (
-            _told(run, [each.index for each in devices if each.type == "cuda"]) if backward else run
+
+    what: str
+    device: int | None
+    ordinals: tuple[int, ...] = ()
+    numbers: tuple[bool, ...] = ()
+    fixed: tuple[int, ...] = ()
+    lines: tuple[str | None, ...] = ()
+    inputs: tuple[Any, ...] = ()
+    written: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, module: GraphModule, inputs: Sequence[Any], what: str) -> Recording:
+        """That of a graph of AOTAutograd's."""
+        devices = get_device_node_mapping(module)
+        if check_multiple_devices_or_any_cpu_nodes(
+            devices
+        ) or get_first_incompatible_cudagraph_node(module):
+            return cls(what, None, tuple(each.index for each in devices if each.type == "cuda"))
+        backward = what == "backward"
+        return cls(
+            what,
+            get_device_index(module),
+            (),
+            tuple([isinstance(each, int | torch.SymInt) for each in inputs]),
+            tuple(range(count_tangents(module)) if backward else _parameters()),
+            tuple(get_stack_traces(module)),
+            tuple(get_placeholder_info(module.graph)),
+            tuple(find_input_mutations(module.graph)),
         )
-    made: Boxed = cudagraphify_impl(
-        run,
-        list(inputs),
-        fixed,
-        device_index=get_device_index(module),
-        is_backward=backward,
-        is_inference=what == "inference",
-        stack_traces=get_stack_traces(module),
-        placeholders=get_placeholder_info(module.graph),
-        mutated_input_idxs=find_input_mutations(module.graph),
-    )
-    made._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
-    return made
+
+    def recorded(self, run: Boxed) -> Boxed:
+        """What runs the graph, as it is called with CUDA graphs."""
+        backward = self.what == "backward"
+        if self.device is None:
+            return _told(run, self.ordinals) if backward else run
+        made: Boxed = cudagraphify_impl(
+            run,
+            [0 if number else None for number in self.numbers],
+            list(self.fixed),
+            device_index=self.device,
+            is_backward=backward,
+            is_inference=self.what == "inference",
+            stack_traces=list(self.lines),
+            placeholders=list(self.inputs),
+            mutated_input_idxs=list(self.written),
+        )
+        made._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
+        return made
 
 
 def _parameters() -> list[int]:

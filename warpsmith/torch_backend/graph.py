@@ -25,7 +25,7 @@ from warpsmith.torch_backend.program import Program, Recipe, warn_of
 from warpsmith.torch_backend.regions import Regions, regions_of
 from warpsmith.torch_backend.sinking import sink
 from warpsmith.torch_backend.sizes import UnknownSize, hint_of, is_number
-from warpsmith.torch_backend.source import Boxed, Step, boxed_function
+from warpsmith.torch_backend.source import Boxed, Source, Step, source_of
 from warpsmith.torch_backend.writes import IN_PLACE, fills_its_own
 from warpsmith.values import dataclass
 
@@ -35,14 +35,19 @@ class Compiled:
     """A graph that was compiled.
 
     Attributes:
-        run: from the values of its inputs to those of its outputs.
+        source: of what runs it, from the values of its inputs to those of its outputs.
         regions: what became of its nodes.
         programs: what runs each region; None for one that torch runs.
     """
 
-    run: Boxed
+    source: Source
     regions: Regions
     programs: tuple[Program | None, ...]
+
+    @property
+    def run(self) -> Boxed:
+        """A function that runs it."""
+        return self.source.function()
 
 
 def compile_graph(
@@ -66,8 +71,8 @@ def compile_graph(
         from warpsmith.torch_backend.inductor import with_inductor
 
         steps = with_inductor(steps, results)
-    run = boxed_function(inputs, constants, steps, results)
-    return Compiled(run, regions, tuple(builder.programs))
+    source = source_of(inputs, constants, steps, results)
+    return Compiled(source, regions, tuple(builder.programs))
 
 
 def _attribute(module: GraphModule, node: Node) -> Any:

@@ -32,7 +32,7 @@ from warpsmith.torch_backend.definition import (
     value_of,
 )
 from warpsmith.torch_backend.sizes import expression_of, hint_of
-from warpsmith.torch_backend.source import Step, boxed_function
+from warpsmith.torch_backend.source import Step, source_of
 from warpsmith.torch_backend.writes import is_whole_write
 from warpsmith.values import dataclass
 
@@ -133,6 +133,7 @@ class Program:
 
     Args:
         knobs: that hold for its kernels.
+        inputs: where those are known already.
 
     Attributes:
         inputs: nodes of its arguments: the recipe's tensors, and numbers that it reads.
@@ -140,10 +141,10 @@ class Program:
         failures: what made calls run eagerly.
     """
 
-    def __init__(self, recipe: Recipe, knobs: Knobs) -> None:
+    def __init__(self, recipe: Recipe, knobs: Knobs, inputs: Sequence[Node] = ()) -> None:
         self.recipe = recipe
-        self._knobs = knobs
-        self.inputs = tuple(recipe.as_traced().inputs)
+        self.knobs = knobs
+        self.inputs = tuple(inputs or recipe.as_traced().inputs)
         self.executables: Recent[tuple[MemoryFormat, ...], Executable] = Recent(TRACES)
         self.failures: list[str] = []
         self._last: tuple[Executable | None, list[Callable[[], Any]]] = (None, [])
@@ -162,7 +163,7 @@ class Program:
     def _prepared(self, values: list[Any]) -> Ready:
         self._last = None, [_like(value) for value in values]
         try:
-            with knob_module.within(self._knobs):
+            with knob_module.within(self.knobs):
                 executable = self.executable_for(values)
                 self._last = executable, self._last[1]
                 ready = executable.prepared(values)
@@ -176,7 +177,7 @@ class Program:
             return getattr(ready, "consumed", ready)
 
         def scoped(values: list[Any]) -> Sequence[Any]:
-            with knob_module.within(self._knobs):
+            with knob_module.within(self.knobs):
                 return executable.run(values)
 
         return scoped
@@ -214,7 +215,7 @@ class Program:
         told = (node for node in self.recipe.reads if node not in self.inputs)
         steps = [_size_step(node, self.inputs) for node in told]
         steps += map(Step.of, self.recipe.nodes)
-        return boxed_function(self.inputs, {}, steps, self.recipe.results)
+        return source_of(self.inputs, {}, steps, self.recipe.results).function()
 
     def _note(self, failure: Exception) -> None:
         self.failures.append(f"{type(failure).__name__}: {failure}")

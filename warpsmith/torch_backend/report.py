@@ -29,20 +29,70 @@ ATTENTION = ("scaled_dot_product", "flash_attention", "efficient_attention", "fl
 _RUNS = 10
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class Record:
-    """A graph that was compiled. It lives as long as what runs it.
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What is known of a graph when it is compiled; operations as `GraphReport` counts them.
 
     Attributes:
         what: `inference`, `forward` or `backward`.
         programs: what runs each region; None for one that torch runs.
-        parameters: tensors of the model that the graph is of.
+        operations: of each region, by name, how many.
     """
 
     what: str
-    regions: Regions
     programs: tuple[Program | None, ...]
-    parameters: tuple[weakref.ref[torch.Tensor], ...]
+    operations: tuple[Counter[str], ...]
+    taken: int
+    attention: int
+    left: int
+    reasons: Counter[tuple[str, str]]
+    places: Mapping[tuple[str, str], str]
+
+
+def account_of(what: str, regions: Regions, programs: tuple[Program | None, ...]) -> Account:
+    """What a report will say of a graph, and needs no graph to say."""
+    pairs = zip(regions.members, programs, strict=True)
+    missed = [node for members, program in pairs if program is None for node in members]
+    reasons = {n: reason for n, reason in regions.reasons.items() if counts(n)}
+    reasons |= dict.fromkeys(missed, "its region makes no fusion")
+    attention = {node for node in reasons if is_attention(node)}
+    left = [node for node in reasons if node not in attention]
+    first = {(shown(node), reasons[node]): node for node in reversed(left)}
+    taken = [n for n, kind in regions.kinds.items() if kind is Kind.taken and counts(n)]
+    return Account(
+        what=what,
+        programs=programs,
+        operations=tuple(Counter(map(shown, filter(counts, each))) for each in regions.members),
+        taken=len(taken) - len(missed),
+        attention=len(attention),
+        left=len(left),
+        reasons=Counter((shown(node), reasons[node]) for node in left),
+        places={name: line_of(node) for name, node in first.items()},
+    )
+
+
+@dataclass(slots=True, eq=False)
+class Start:
+    """How graphs of one call of the backend came to be.
+
+    Attributes:
+        parameters: tensors of the model that they are of.
+        from_disk: another process had compiled them.
+        not_kept: why no other process will find them on disk; empty where one will, and where
+            nobody asked for it.
+    """
+
+    parameters: tuple[weakref.ref[torch.Tensor], ...] = ()
+    from_disk: bool = False
+    not_kept: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Record:
+    """A graph that was compiled. It lives as long as what runs it."""
+
+    account: Account
+    start: Start
 
 
 _COMPILED: Final[weakref.WeakSet[Record]] = weakref.WeakSet()
@@ -113,6 +163,7 @@ class GraphReport:
         taken, attention, left: how many are fused, torch's attention, and torch's otherwise.
         reasons: why operations are left, by name, with how often.
         places: the user's line of the first of these, as `model.py:12`, where torch tells it.
+        from_disk, not_kept: as `Start` says.
     """
 
     what: str
@@ -122,6 +173,8 @@ class GraphReport:
     regions: tuple[RegionReport, ...]
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)
     places: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    from_disk: bool = False
+    not_kept: str = ""
 
     @property
     def share(self) -> float:
@@ -134,7 +187,10 @@ class GraphReport:
             f"{self.what}: {self.taken} operations in {sum(r.count for r in self.regions)} regions "
             f"({len(self.regions)} different), {self.attention} of attention, {self.left} left "
             f"({self.share:.0%} taken outside attention)"
+            + (", from disk" if self.from_disk else "")
         )
+        if self.not_kept:
+            yield f"  not kept on disk: {self.not_kept}"
         for region in self.regions:
             yield from region.lines()
         for (name, reason), count in self.reasons.most_common():
@@ -164,7 +220,7 @@ def report(model: Any = None, *, measure: bool = False) -> Report:
     Raises:
         ArgumentError: WS0373 for what is no module.
     """
-    records = sorted(_COMPILED, key=lambda record: _ORDER.index(record.what))
+    records = sorted(_COMPILED, key=lambda record: _ORDER.index(record.account.what))
     if model is not None:
         if not isinstance(model, torch.nn.Module):
             raise ArgumentError(
@@ -181,45 +237,35 @@ _ORDER = ("inference", "forward", "backward")
 
 
 def _is_of(record: Record, tensors: Sequence[torch.Tensor]) -> bool:
-    alive = [tensor for ref in record.parameters if (tensor := ref()) is not None]
+    alive = [tensor for ref in record.start.parameters if (tensor := ref()) is not None]
     return any(mine is theirs for mine in alive for theirs in tensors)
 
 
 def _graph(record: Record, measure: bool) -> GraphReport:
-    regions = record.regions
-    missed = [
-        node
-        for members, program in zip(regions.members, record.programs, strict=True)
-        if program is None
-        for node in members
-    ]
-    reasons = {n: reason for n, reason in regions.reasons.items() if counts(n)}
-    reasons |= dict.fromkeys(missed, "its region makes no fusion")
-    attention = [node for node in reasons if is_attention(node)]
-    left = [node for node in reasons if node not in attention]
-    taken = [n for n, kind in regions.kinds.items() if kind is Kind.taken and counts(n)]
+    account = record.account
     return GraphReport(
-        what=record.what,
-        taken=len(taken) - len(missed),
-        attention=len(attention),
-        left=len(left),
-        regions=tuple(_regions(record, measure)),
-        reasons=Counter((shown(node), reasons[node]) for node in left),
-        places={(shown(node), reasons[node]): line_of(node) for node in reversed(left)},
+        what=account.what,
+        taken=account.taken,
+        attention=account.attention,
+        left=account.left,
+        regions=tuple(_regions(account, measure)),
+        reasons=account.reasons,
+        places=account.places,
+        from_disk=record.start.from_disk,
+        not_kept=record.start.not_kept,
     )
 
 
-def _regions(record: Record, measure: bool) -> Iterator[RegionReport]:
-    pairs = zip(record.regions.members, record.programs, strict=True)
-    counts_of = Counter(program for program in record.programs if program is not None)
+def _regions(account: Account, measure: bool) -> Iterator[RegionReport]:
+    counts_of = Counter(program for program in account.programs if program is not None)
     met: set[Program] = set()
-    for members, program in pairs:
+    for operations, program in zip(account.operations, account.programs, strict=True):
         if program is None or program in met:
             continue
         met.add(program)
         yield RegionReport(
             count=counts_of[program],
-            operations=Counter(shown(node) for node in members if counts(node)),
+            operations=operations,
             kernels=tuple(_kernels(program)),
             failures=tuple(program.failures),
             peak=program.last_peak,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from torch.fx import Node
@@ -43,12 +43,33 @@ class Step:
         return _nodes((self.args, self.kwargs))
 
 
-def boxed_function(
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A function as text.
+
+    Attributes:
+        text: of `run(args)`.
+        constants: what it cannot spell, by the names that it reads.
+    """
+
+    text: str
+    constants: Mapping[str, Any]
+
+    def function(self) -> Boxed:
+        """The function."""
+        names = dict(self.constants)
+        exec(compile(self.text, "<warpsmith torch.compile>", "exec"), names)
+        found: Boxed = names["run"]
+        found._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
+        return found
+
+
+def source_of(
     inputs: Sequence[Node],
     constants: dict[Node, Any],
     steps: Sequence[Step],
     results: Sequence[Any],
-) -> Boxed:
+) -> Source:
     """The function from the values of the inputs to those of the results.
 
     Args:
@@ -77,10 +98,7 @@ def boxed_function(
         lines += [f"{text.names[node]} = None" for node in unread]
     lines.append(f"return ({''.join(f'{text.value(each)}, ' for each in results)})")
     program = "def run(args):\n" + "".join(f"    {line}\n" for line in lines)
-    exec(compile(program, "<warpsmith torch.compile>", "exec"), text.globals)
-    found: Boxed = text.globals["run"]
-    found._boxed_call = True  # type: ignore[attr-defined]  # what AOTAutograd looks for
-    return found
+    return Source(program, text.globals)
 
 
 class _Text:

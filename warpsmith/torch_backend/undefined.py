@@ -8,7 +8,7 @@ undefined, and backward is compiled once more, for zeros that kernels know.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -23,6 +23,12 @@ from warpsmith.torch_backend.sizes import hint_of, is_number
 from warpsmith.torch_backend.source import Boxed
 
 aten = torch.ops.aten
+
+Places = tuple[int, ...]
+"""Which inputs of a graph are None, in order."""
+
+Like = tuple[list[int], torch.dtype, torch.device]
+"""What zeros in the place of a gradient are like: their shape, type and device."""
 
 MOST_SETS = 4
 """Sets of undefined gradients for which a graph is compiled; of others zeros are made first."""
@@ -51,11 +57,10 @@ def let_be_undefined(backward: GraphModule) -> None:
     graph = backward.graph
     inputs = graph.find_nodes(op="placeholder")
     for node in _gradients(graph):
-        wanted = node.meta["val"]
-        told = list(map(hint_of, wanted.shape)), wanted.dtype, wanted.device
+        told = _like(node)
         with graph.inserting_after(inputs[-1]):
             known = graph.call_function(defined, (node, *told))
-        known.meta["val"] = wanted
+        known.meta["val"] = node.meta["val"]
         node.replace_all_uses_with(known)
         known.args = (node, *told)
     backward.recompile()
@@ -90,28 +95,48 @@ def _is_made_by(node: Any, given: Sequence[Any], results: Sequence[Any]) -> bool
     return not any(map(is_traceable_wrapper_subclass, (*given, *results)))
 
 
-def for_undefined(
-    compiled: Callable[[GraphModule, Sequence[Any]], Boxed],
-    module: GraphModule,
-    example_inputs: Sequence[Any],
-) -> Boxed:
-    """What runs a backward graph of which some gradients may be None; it is compiled when it is
-    called, once for each set of them.
+def gradients_of(backward: Graph) -> dict[int, Like]:
+    """What a graph gets for gradients of results, by AOTAutograd's names, by their places among its
+    inputs.
     """
-    inputs = module.graph.find_nodes(op="placeholder")
-    gradients = {inputs.index(node): node.meta["val"] for node in _gradients(module.graph)}
-    made: dict[tuple[int, ...], Boxed] = {}
+    inputs = backward.find_nodes(op="placeholder")
+    return {inputs.index(node): _like(node) for node in _gradients(backward)}
+
+
+def likely(gradients: Mapping[int, Like]) -> Iterator[Places]:
+    """Sets of undefined gradients that a call will have: none, or all but those of losses, which
+    are numbers; of results without one all but the first.
+    """
+    yield ()
+    losses = [place for place, (shape, *_) in gradients.items() if not shape]
+    kept = losses or list(gradients)[:1]
+    if missing := tuple([place for place in gradients if place not in kept]):
+        yield missing
+
+
+def for_undefined(
+    gradients: Mapping[int, Like],
+    compiled: Callable[[Places], Boxed],
+    known: Collection[Places] | None = None,
+) -> Boxed:
+    """What runs a backward graph of which some gradients may be None.
+
+    Args:
+        compiled: what runs it for gradients that are None, asked for when they are met first.
+        known: all sets of these for which that can be had; None where it is compiled for any.
+    """
+    made: dict[Places, Boxed] = {}
 
     def run(args: list[Any]) -> tuple[Any, ...]:
         missing = tuple([place for place in gradients if args[place] is None])
-        if missing not in made and len(made) >= MOST_SETS:
+        if missing not in made and (
+            len(made) >= MOST_SETS or (known is not None and missing not in known)
+        ):
             for place in missing:
-                like = gradients[place]
-                args[place] = defined(None, [*map(hint_of, like.shape)], like.dtype, like.device)
+                args[place] = defined(None, *gradients[place])
             missing = ()
         if missing not in made:
-            left = [each for place, each in enumerate(example_inputs) if place not in missing]
-            made[missing] = compiled(_with_zeros(module, missing), left)
+            made[missing] = compiled(missing)
         for place in reversed(missing):
             del args[place]
         return made[missing](args)
@@ -120,10 +145,22 @@ def for_undefined(
     return run
 
 
+def without(
+    backward: GraphModule, inputs: Sequence[Any], missing: Places
+) -> tuple[GraphModule, list[Any]]:
+    """A graph that makes zeros of some gradients itself, and its inputs."""
+    left = [each for place, each in enumerate(inputs) if place not in missing]
+    return _with_zeros(backward, missing), left
+
+
 def _gradients(graph: Graph) -> list[Node]:
-    """What a graph gets for gradients of results, by AOTAutograd's names."""
     inputs = graph.find_nodes(op="placeholder")
     return [node for node in inputs if node.name.startswith("tangents_")]
+
+
+def _like(node: Node) -> Like:
+    wanted = node.meta["val"]
+    return list(map(hint_of, wanted.shape)), wanted.dtype, wanted.device
 
 
 def _with_zeros(module: GraphModule, places: Iterable[int]) -> GraphModule:
@@ -134,9 +171,8 @@ def _with_zeros(module: GraphModule, places: Iterable[int]) -> GraphModule:
         graph.erase_node(known)
     inputs = graph.find_nodes(op="placeholder")
     for node in [inputs[place] for place in places]:
-        wanted = node.meta["val"]
-        shape = list(map(hint_of, wanted.shape))
-        kind = {"dtype": wanted.dtype, "device": wanted.device}
+        shape, dtype, device = _like(node)
+        kind = {"dtype": dtype, "device": device}
         with graph.inserting_before(inputs[-1].next):
             node.replace_all_uses_with(call(graph, aten.full.default, shape, 0, **kind))
         graph.erase_node(node)
