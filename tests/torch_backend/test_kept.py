@@ -9,14 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sympy
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph, GraphModule
+from torch.fx.experimental.sym_node import SymNode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import warpsmith
 from tests.torch_backend.graphs import compiled
 from warpsmith import knobs
 from warpsmith.torch_backend import compilers, kept
 from warpsmith.torch_backend.backend import backend
+from warpsmith.torch_backend.cuda_graphs import Recording
 from warpsmith.torch_backend.program import Program
 from warpsmith.torch_backend.stored import NotStored, read, written
 
@@ -221,3 +227,21 @@ def test_what_may_change_is_not_written() -> None:
     for value in (lambda: 0, compiled, nn.Linear(1, 1), nn.Parameter(torch.zeros(1))):
         with pytest.raises(NotStored):
             written(value)
+
+
+def test_what_calls_are_recorded_by_is_kept() -> None:
+    """Sizes that are symbols are numbers in calls: each is a recording of its own."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with mode:
+        x = torch.empty(4, device="cuda")
+    symbol = sympy.Symbol("s0", integer=True, positive=True)
+    size = torch.SymInt(SymNode(symbol, mode.shape_env, int, 4))
+    graph = Graph()
+    nodes = [graph.placeholder("s"), graph.placeholder("x")]
+    nodes.append(graph.call_function(torch.ops.aten.sin.default, (nodes[1],)))
+    graph.output((nodes[2],))
+    for node, value in zip(nodes, (size, x, x), strict=True):
+        node.meta["val"] = value
+    made = Recording.of(GraphModule(nn.Module(), graph), [size, x], "inference")
+    assert (made.device, made.numbers) == (0, (True, False))
+    assert read(written(made), knobs.current()) == made
