@@ -12,6 +12,7 @@ import pytest
 import sympy
 import torch
 from torch import Tensor, nn
+from torch._dynamo import compiled_autograd
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph, GraphModule
 from torch.fx.experimental.sym_node import SymNode
@@ -131,6 +132,20 @@ def test_what_is_found_is_right_at_all_sizes_and_of_all_results(
             )
             torch.testing.assert_close(found, wanted)
         assert set(starts(model)) == {bool(times)}
+
+
+def test_compiled_autograd_makes_zeros_in_what_is_found(folder: Path) -> None:
+    found = []
+    for _ in range(2):
+        model, run = fresh_run()
+        loss = run(torch.linspace(-1, 1, 48).view(6, 8))[0]
+        with compiled_autograd._enable(torch.compile(backend="eager")):
+            loss.backward()
+        found.append([p.grad.clone() for p in model.parameters()])
+    eager, _ = fresh_run()
+    eager(torch.linspace(-1, 1, 48).view(6, 8))[0].backward()
+    for each in found:
+        torch.testing.assert_close(each, [p.grad for p in eager.parameters()])
 
 
 def test_graphs_without_gradients_are_kept(folder: Path) -> None:

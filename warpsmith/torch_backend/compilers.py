@@ -51,7 +51,7 @@ class Compilers:
     def compiled(self, module: GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         """What runs a graph of dynamo's: read from disk, or compiled, and then kept there."""
         if self._keeps:
-            self._start.not_kept = why_not(module, inputs)
+            self._start.not_kept = why_not(self._options, module, inputs)
             self._keeps = not self._start.not_kept
         if not self._keeps:
             made = self._traced(module, inputs)

@@ -155,8 +155,10 @@ def keeps(options: Options) -> bool:
     return keeps_own(options.knobs) and files() is not None and should_use_local_autograd_cache()
 
 
-def why_not(module: GraphModule, inputs: Sequence[Any]) -> str:
+def why_not(options: Options, module: GraphModule, inputs: Sequence[Any]) -> str:
     """Why a graph of dynamo's, of these inputs, cannot be kept; empty where it can."""
+    if options.fallback == "inductor":
+        return "Inductor compiles parts of it"
     if any(map(is_traceable_wrapper_subclass, inputs)):
         return "an input is of a subclass of tensors"
     for each in module.modules():

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._inductor.output_code import OutputCode
 from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.fx import Graph, Node
@@ -98,8 +97,6 @@ class _Writer(pickle.Pickler):
             return _number, (_MODE, name, kind, value.node.expr, value.node.hint)
         if isinstance(value, OpOverload):
             return _operation, (*value._schema.name.split("::"), value._overloadname)
-        if isinstance(value, OutputCode):
-            raise NotStored("Inductor compiled a part of it")
         if isinstance(value, HigherOrderOperator | torch.nn.Module):
             raise NotStored(f"{value} has a graph of its own")
         function = callable(value) and not isinstance(value, type)

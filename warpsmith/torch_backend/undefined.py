@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import BackwardCFunction
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule, Node, Proxy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from warpsmith.torch_backend.changes import call
@@ -46,7 +46,13 @@ def may_be_undefined(joint: Graph) -> bool:
 
 
 def defined(gradient: Tensor | None, shape: Sequence[int], dtype: Any, device: Any) -> Tensor:
-    """A gradient, or zeros for none."""
+    """A gradient, or zeros for none. Where a graph is traced again, as one that is read from disk
+    is, it is a call in that graph, too.
+    """
+    if isinstance(gradient, Proxy):
+        told = gradient, list(shape), dtype, device
+        made: Tensor = gradient.tracer.create_proxy("call_function", defined, told, {})
+        return made
     return torch.zeros(shape, dtype=dtype, device=device) if gradient is None else gradient
 
 
