@@ -106,7 +106,7 @@ def test_another_process_traces_and_divides_nothing(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", text],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "PYTHONPATH": "."},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         stdout=subprocess.PIPE,
         check=True,
     )
