@@ -51,6 +51,10 @@ def steps(x: Any) -> Any:
     return x
 
 
+def joined(x: Any, n: Any) -> Any:
+    return n.cat([n.sum(x * x, (1,), keepdim=True), x], 1) / 0.7
+
+
 def gradient(x: Any, labels: Any) -> Any:
     """That of the sum of losses: of each row, one element at most is chosen."""
     numbers = ops.iota(16, fusion=Fusion.of(x))
@@ -264,6 +268,18 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[torch.Tenso
         lambda x: ops.select(ops.reshape(ops.stack([x, 2 * x], 1), (4, 2, 16)), -1, 0),
         lambda x: torch.stack([x, 2 * x], 1).reshape(4, 2, 16)[-1],
         (X[0],),
+        1,
+    ),
+    "of each row of a join the element that memory says": (
+        lambda x, i: ops.take_along_axis(log_softmax(joined(x, ops), 1), i[:, None], 1),
+        lambda x, i: joined(x, torch).log_softmax(1).gather(1, i[:, None]),
+        (W, torch.arange(32) % 17),
+        2,
+    ),
+    "rows of a join, counted from its end too": (
+        lambda x, i: ops.exp(ops.cat([2 * x, x[:3]], 0))[i],
+        lambda x, i: torch.cat([2 * x, x[:3]]).exp()[i],
+        (X[0], torch.tensor([-1, 0, 4, -3, 6, -7, 3])),
         1,
     ),
     "reshaped across": (

@@ -8,7 +8,7 @@ from typing import Final
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.reads import Own, at
+from warpsmith.ir.reads import CHECKS, Own, at, chosen
 from warpsmith.ir.scalar import Apply, Const, Expr
 from warpsmith.ir.tensor import TensorView, Value
 from warpsmith.ops import pointwise
@@ -22,16 +22,28 @@ _FLOORED: Final = {"floordiv": "floor_divide", "mod": "remainder"}
 """Operations of tensors that round down, as those of places do."""
 
 
-def numbers(fusion: Fusion, axes: Sequence[IterDomain], wanted: Expr) -> TensorView:
-    """An expression, or a predicate, of a result's own indices (`ir.reads.at`) for each element.
+def numbers(
+    fusion: Fusion,
+    axes: Sequence[IterDomain],
+    wanted: Expr,
+    indices: Sequence[TensorView] = (),
+) -> TensorView:
+    """An expression, or a predicate, of a result's own indices (`ir.reads.at`), and of what memory
+    says (`ir.reads.chosen`), for each element.
+
+    What is checked as a place is taken to be one: who reads there checks it.
 
     Args:
         axes: the result's, of which those that the expression does not have are broadcast.
+        indices: tensors of the result's rank whose elements are chosen.
     """
     rank = len(axes)
+    known = {chosen(k, index.dtype): index for k, index in enumerate(indices)}
     dtype = DataType.Int32 if _is_small(axes, wanted) else DataType.Int
 
     def value(expr: Expr) -> Value:
+        if expr in known:
+            return known[expr]
         if isinstance(expr, Own):
             dim = next(k for k in range(rank) if expr == at(k))
             counted = iota(axes[dim].extent, dtype=dtype, fusion=fusion)
@@ -39,6 +51,10 @@ def numbers(fusion: Fusion, axes: Sequence[IterDomain], wanted: Expr) -> TensorV
         if not isinstance(expr, Apply) or not any(isinstance(node, Own) for node in expr.walk()):
             return expr
         found = value(expr.args[0])
+        if expr.op in CHECKS:
+            from_end = expr.op == CHECKS[1]
+            behind = pointwise.add(found, expr.args[1]) if from_end else found
+            return pointwise.where(pointwise.lt(found, 0), behind, found) if from_end else found
         for arg in expr.args[1:]:
             found = getattr(pointwise, _FLOORED.get(expr.op, expr.op))(found, value(arg))
         return found

@@ -175,7 +175,7 @@ def _compute(fusion: Fusion, read: Read, computed: frozenset[TensorView]) -> Non
             if result is None or part.inside == integers.TRUE:
                 result = value
             else:
-                inside = numbers(fusion, read.output.root, part.inside)
+                inside = numbers(fusion, read.output.root, part.inside, read.indices)
                 result = pointwise.where(inside, value, result)
         result = cast(as_tensor(result, "where"), dtype)
     assert isinstance(result, TensorView)
@@ -296,7 +296,8 @@ class _Elsewhere:
             if result is None or inside == integers.TRUE or filled:
                 result = value
             else:
-                result = pointwise.where(numbers(self.fusion, root, inside), value, result)
+                chosen = numbers(self.fusion, root, inside, self.read.indices)
+                result = pointwise.where(chosen, value, result)
         return as_tensor(result, "where")
 
     def _read(self, part: Part) -> TensorView:
