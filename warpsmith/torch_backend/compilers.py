@@ -14,6 +14,7 @@ from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.embeddings import join_embeddings, sum_embeddings
+from warpsmith.torch_backend.few_put import put_by_choice
 from warpsmith.torch_backend.graph import compile_graph
 from warpsmith.torch_backend.image_layout import lay_out
 from warpsmith.torch_backend.joins import stack_parts
@@ -121,6 +122,7 @@ def _compiled(
     write_in_place(module.graph)
     keep_apart(module.graph)
     sort_in_few_bits(module.graph)
+    put_by_choice(module.graph)
     add_rows_in_order(module.graph)
     join_embeddings(module.graph)
     sum_embeddings(module.graph)
