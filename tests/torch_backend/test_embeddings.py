@@ -13,11 +13,12 @@ from tests.torch_backend.graphs import compiled
 from warpsmith import knobs
 from warpsmith.errors import ArgumentError
 from warpsmith.nn import embeddings
-from warpsmith.nn.embeddings import ADDED, PLACES, SUMMED, SUMS_AT
+from warpsmith.nn.embeddings import ADDED, BY_EACH, PLACES, SUMMED, SUMS_AT
 from warpsmith.torch_backend import rows_added
 from warpsmith.torch_backend.decompositions import decompositions
-from warpsmith.torch_backend.embeddings import join_embeddings, sum_embeddings
+from warpsmith.torch_backend.embeddings import join_embeddings, sort_once, sum_embeddings
 from warpsmith.torch_backend.graph import compile_graph
+from warpsmith.torch_backend.saved import fill_again, forward_of
 
 
 @pytest.mark.parametrize(
@@ -170,6 +171,37 @@ def test_words_of_several_gradients_are_sorted_once(monkeypatch: pytest.MonkeyPa
             torch.testing.assert_close(module(*given), expected)
 
 
+def test_backward_sums_where_forward_found_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def both(x: Tensor, y: Tensor, at: Tensor, early: Tensor) -> list[Tensor]:
+        zeros = torch.zeros(9, 4)
+        total = zeros.index_add(0, at, x)
+        later = [zeros.index_put((i,), y, accumulate=True) for i in (at, early)]
+        return [total, *later]
+
+    monkeypatch.setattr("warpsmith.torch_backend.embeddings._is_ours", lambda node: True)
+    monkeypatch.setattr(rows_added, "_DEVICE", "cpu")
+    monkeypatch.setattr(rows_added, "few_ask", lambda *sizes: False)
+    for module_of_few in (rows_added, embeddings):
+        monkeypatch.setattr(module_of_few, "FEW", 2)
+    draw = torch.Generator().manual_seed(0)
+    given = [torch.randn(12, 4, generator=draw) for _ in range(2)]
+    given += [torch.randint(9, (12,), generator=draw) for _ in range(2)]
+    module = make_fx(both, dict(decompositions()), tracing_mode="fake")(*given)
+    expected = module(*given)
+    fill_again(module.graph, 1)
+    filled = module.graph.find_nodes(op="call_function", target=torch.ops.aten.full.default)
+    assert len(filled) == 2
+    rows_added.add_rows_in_order(module.graph)
+    sort_once(module.graph, forward_of(module.graph, 1))
+    sum_embeddings(module.graph)
+    module.graph.lint()
+    module.recompile()
+    targets = [node.target for node in module.graph.nodes]
+    assert [targets.count(each) for each in (PLACES, SUMS_AT, SUMMED)] == [1, 2, 1]
+    with knobs.scope(device="reference"):
+        torch.testing.assert_close(module(*given), expected)
+
+
 @pytest.mark.parametrize("rows", [3, 300])
 def test_places_have_the_shapes_that_graphs_are_told(rows: int) -> None:
     words = torch.randint(rows, (70,), generator=torch.Generator().manual_seed(0))
@@ -185,6 +217,10 @@ def added(base: Tensor, at: Tensor, rows: Tensor) -> list[Tensor]:
         torch.zeros(9, 4).index_put((at,), rows, accumulate=True),
         torch.zeros(9, 2, 2).index_put((at,), rows.view(-1, 2, 2) * 2, accumulate=True),
         torch.zeros_like(base).index_add(0, at % 9, rows),
+        torch.zeros(9).index_put((at,), rows[:, 0], accumulate=True),
+        torch.zeros(9, 4).index_put(
+            (at.view(3, 4),), rows.view(4, 3, 4).transpose(0, 1), accumulate=True
+        ),
     ]
 
 
@@ -195,15 +231,17 @@ def left(base: Tensor, at: Tensor, rows: Tensor) -> list[Tensor]:
         torch.zeros(9, 4).index_put((at,), rows[0], accumulate=True),
         torch.zeros(9, 12).index_add(1, at % 9, rows.t().repeat(3, 1)[:9]),
         torch.zeros(9, 4).index_add(0, at % 9, rows, alpha=2),
-        torch.zeros(9).index_add(0, at % 9, rows[:, 0]),
+        torch.zeros(9).index_put((at,), rows[:, 0]),
     ]
 
 
-@pytest.mark.parametrize(("program", "count"), [(added, 3), (left, 0)])
+@pytest.mark.parametrize("by_each", [False, True])
+@pytest.mark.parametrize(("program", "count"), [(added, 5), (left, 0)])
 def test_rows_that_are_added_in_zeros_are_gradients_of_embeddings(
-    monkeypatch: pytest.MonkeyPatch, program: Any, count: int
+    monkeypatch: pytest.MonkeyPatch, program: Any, count: int, by_each: bool
 ) -> None:
     monkeypatch.setattr(rows_added, "FEW", 11)
+    monkeypatch.setattr(rows_added, "few_ask", lambda *sizes: by_each)
     monkeypatch.setattr(rows_added, "_DEVICE", "cpu")
     draw = torch.Generator().manual_seed(0)
     at = torch.randint(-9, 9, (12,), generator=draw)
@@ -213,9 +251,23 @@ def test_rows_that_are_added_in_zeros_are_gradients_of_embeddings(
     rows_added.add_rows_in_order(module.graph)
     module.graph.lint()
     module.recompile()
-    target = torch.ops.aten.embedding_dense_backward.default
+    target = BY_EACH if by_each else torch.ops.aten.embedding_dense_backward.default
     assert len(module.graph.find_nodes(op="call_function", target=target)) == count
-    torch.testing.assert_close(module(*given), expected)
+    with knobs.scope(device="reference"):
+        torch.testing.assert_close(module(*given), expected)
+
+
+@pytest.mark.parametrize(("few", "padding"), [(5, -1), (5, 3), (40, -1)])
+def test_rows_ask_each_word(few: int, padding: int) -> None:
+    draw = torch.Generator().manual_seed(few)
+    words, dy = torch.randint(-9, 9, (few,), generator=draw), torch.randn(few, 6, generator=draw)
+    expected = torch.zeros(9, 6).index_put((words,), dy, accumulate=True)
+    if padding >= 0:
+        expected[padding] = 0
+    with knobs.scope(device="sim"):
+        torch.testing.assert_close(BY_EACH(dy, words, 9, padding), expected)
+        narrow = BY_EACH(dy.bfloat16(), words, 9, padding)
+    torch.testing.assert_close(narrow.float(), expected, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("place", [9, -1, -10])
@@ -224,6 +276,7 @@ def test_places_of_no_row_are_errors(monkeypatch: pytest.MonkeyPatch, place: int
         return [torch.zeros(9, 4).index_add(0, at, rows)]
 
     monkeypatch.setattr(rows_added, "FEW", 2)
+    monkeypatch.setattr(rows_added, "few_ask", lambda *sizes: False)
     monkeypatch.setattr(rows_added, "_DEVICE", "cpu")
     given = torch.ones(3, 4), torch.tensor([0, place, 1])
     module = make_fx(summed, dict(decompositions()), tracing_mode="fake")(*given)

@@ -35,6 +35,9 @@ FEW, MOST = 3072, 1 << 20
 take too many.
 """
 
+ASKED = 1 << 27
+"""Elements that are asked of words in less time than the kernels of a sort take to start: 40 µs."""
+
 
 def summed(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
     """For each of so many rows the sum of the rows of `dy` with that word; 0 for `padding`."""
@@ -75,6 +78,22 @@ def of_few(words: Tensor, weight: Tensor, padding: int) -> Tensor | None:
     return torch.embedding(weight, words, padding) if torch.is_grad_enabled() else None
 
 
+def summed_by_each(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
+    """`summed` in one kernel, where each row asks which words are its own: those that are negative
+    count from the end. Words of no row are nobody's.
+    """
+    if dy.numel() == 0:
+        return dy.new_zeros((rows, dy.shape[-1]))
+    given = dy.reshape(-1, dy.shape[-1])
+    made: Tensor = _by_each(given, words.reshape(-1), rows, padding, NAMES[dy.dtype])
+    return made
+
+
+def few_ask(words: int, rows: int, width: int) -> bool:
+    """Whether rows that ask each word take less time than a sort of the words."""
+    return words <= FEW and words * rows * width <= ASKED
+
+
 def add_sums(into: Tensor, dy: Tensor, words: Tensor, padding: int) -> Tensor:
     """`into`, to whose rows the sums of those of `dy` with their word were added, in place.
 
@@ -109,6 +128,17 @@ def _runs(dy: Tensor, places: Sequence[Tensor]) -> tuple[Tensor, ...]:
     runs = _sums(parts, parts_of)
     chunks = _sums(runs, runs_of)
     return (parts, runs, chunks, _sums(chunks, chunks_of), *at)
+
+
+@fuse
+def _by_each(dy: Any, words: Any, rows: int, padding: int, out: str) -> Any:
+    """Of each row the sum of the rows of `dy` with its word, or with its number from the end."""
+    word, number = ops.cast(words, DataType.Int32), _numbers(words, rows)
+    word = ops.where(ops.lt(word, 0), word + rows, word)
+    mine: Any = ops.eq(word[None, :], ops.where(ops.eq(number, padding), -1, number)[:, None])
+    at = _where(mine, _numbers(words, ops.size(words, 0))[None, :])
+    found = ops.sum(_at(dy[None, :, :], at[:, :, None], 1).to(dy.dtype.compute), [1])
+    return found.to(DataType(out))
 
 
 @fuse
@@ -262,9 +292,9 @@ def _added_up(*sums: tuple[Any, Any]) -> Any:
     return sum(others, first)
 
 
-def _at(values: Any, places: Any) -> Any:
-    """Values at places along the first dimension, 0 at -1."""
-    return ops.or_zero(values, places, 0)
+def _at(values: Any, places: Any, dim: int = 0) -> Any:
+    """Values at places along a dimension, 0 at -1."""
+    return ops.or_zero(values, places, dim)
 
 
 def _by_torch(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
@@ -273,13 +303,20 @@ def _by_torch(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
 
 
 def _sooner(dy: Tensor, words: Tensor, rows: int, padding: int) -> Tensor:
-    return (_by_torch if words.numel() <= FEW else summed)(dy, words, rows, padding)
+    few = few_ask(words.numel(), rows, dy.shape[-1])
+    by = summed_by_each if few else _by_torch if words.numel() <= FEW else summed
+    return by(dy, words, rows, padding)
 
 
 _OPERATOR = torch.library.custom_op("warpsmith::sums_of_words", _sooner, mutates_args=())
 _OPERATOR.register_fake(lambda dy, words, rows, padding: dy.new_empty((rows, dy.shape[-1])))
 SUMMED = torch.ops.warpsmith.sums_of_words.default
 """`summed` as an operator, for graphs; of few words torch's."""
+
+_EACH = torch.library.custom_op("warpsmith::sums_by_each", summed_by_each, mutates_args=())
+_EACH.register_fake(lambda dy, words, rows, padding: dy.new_empty((rows, dy.shape[-1])))
+BY_EACH = torch.ops.warpsmith.sums_by_each.default
+"""`summed_by_each` as an operator."""
 
 
 def _shapes(words: Tensor, rows: int, padding: int) -> list[Tensor]:

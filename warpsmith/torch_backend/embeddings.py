@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import accumulate
 from typing import Any
 
@@ -130,26 +130,51 @@ def sum_embeddings(graph: Graph) -> None:
     Where several are of the same words, these are sorted once. The graph is AOTAutograd's, and
     changed in place.
     """
+    for node in graph.find_nodes(op="call_function", target=aten.embedding_dense_backward.default):
+        if _is_ours(node) and (total := _total(node)) is not None:
+            _add(graph, node, total)
+    for (words, rows, padding), group in _of_equal_words(graph).items():
+        if len(group) > 1 and _are_sorted(words):
+            _sum_at_places(graph, group, words, rows, padding)
+        else:
+            _replace(graph, group, embeddings.SUMMED, words, rows, padding)
+
+
+def sort_once(graph: Graph, forward: Set[Node]) -> None:
+    """Let backward find what it sums by words where forward found it, which sums by them, too.
+
+    Args:
+        graph: AOTAutograd's, of forward and backward, and changed in place.
+        forward: what forward computes.
+    """
+    for (words, rows, padding), group in _of_equal_words(graph).items():
+        early = sum(node in forward for node in group)
+        if 0 < early < len(group) and _are_sorted(words):
+            _sum_at_places(graph, group, words, rows, padding)
+
+
+def _of_equal_words(graph: Graph) -> Mapping[tuple[Node, int, int], list[Node]]:
     alike: dict[tuple[Node, int, int], list[Node]] = {}
     for node in graph.find_nodes(op="call_function", target=aten.embedding_dense_backward.default):
-        if not _is_ours(node):
-            continue
-        if (total := _total(node)) is not None:
-            _add(graph, node, total)
-        else:
+        if _is_ours(node):
             asked = given(node)
             key = asked["indices"], asked["num_weights"], asked["padding_idx"]
             alike.setdefault(key, []).append(node)
-    for (words, rows, padding), group in alike.items():
-        count = words.meta["val"].numel()
-        if len(group) > 1 and is_number(count) and embeddings.FEW < count <= embeddings.MOST:
-            with graph.inserting_before(group[0]):
-                places = call(graph, embeddings.PLACES, words, rows, padding)
-                kinds = enumerate(places.meta["val"])
-                each = [call(graph, operator.getitem, places, k) for k, _ in kinds]
-            _replace(graph, group, embeddings.SUMS_AT, each)
-        else:
-            _replace(graph, group, embeddings.SUMMED, words, rows, padding)
+    return alike
+
+
+def _are_sorted(words: Node) -> bool:
+    count = words.meta["val"].numel()
+    return is_number(count) and embeddings.FEW < count <= embeddings.MOST
+
+
+def _sum_at_places(
+    graph: Graph, group: Sequence[Node], words: Node, rows: int, padding: int
+) -> None:
+    with graph.inserting_before(group[0]):
+        places = call(graph, embeddings.PLACES, words, rows, padding)
+        each = [call(graph, operator.getitem, places, k) for k, _ in enumerate(places.meta["val"])]
+    _replace(graph, group, embeddings.SUMS_AT, each)
 
 
 def _replace(graph: Graph, group: Sequence[Node], target: Any, *told: Any) -> None:

@@ -10,11 +10,19 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.chosen import save_in_windows
+from warpsmith.torch_backend.embeddings import sort_once
 from warpsmith.torch_backend.image_layout import lay_out
 from warpsmith.torch_backend.parts import join_parts
 from warpsmith.torch_backend.permutations import read_gradients
 from warpsmith.torch_backend.pixels import add_up_pixels
-from warpsmith.torch_backend.saved import let_compute_again, read_words_again, save_compared
+from warpsmith.torch_backend.rows_added import add_rows_in_order
+from warpsmith.torch_backend.saved import (
+    fill_again,
+    forward_of,
+    let_compute_again,
+    read_words_again,
+    save_compared,
+)
 
 
 def partition(
@@ -28,6 +36,9 @@ def partition(
     add_up_pixels(module.graph)
     save_in_windows(module.graph)
     let_compute_again(module.graph, num_fwd_outputs)
+    fill_again(module.graph, num_fwd_outputs)
+    add_rows_in_order(module.graph)
+    sort_once(module.graph, forward_of(module.graph, num_fwd_outputs))
     read_words_again(module.graph)
     save_compared(module.graph)
     with functorch_config.patch(cse=False):  # it would take aliases for what they are aliases of

@@ -9,8 +9,9 @@ import torch
 from torch.fx import Graph, Node
 
 from warpsmith.nn.calls import NAMES
-from warpsmith.nn.embeddings import FEW, MOST
+from warpsmith.nn.embeddings import BY_EACH, FEW, MOST, few_ask
 from warpsmith.torch_backend.changes import call, given
+from warpsmith.torch_backend.definition import value_of
 from warpsmith.torch_backend.permutations import is_zero
 from warpsmith.torch_backend.sizes import is_number
 
@@ -18,6 +19,8 @@ aten = torch.ops.aten
 
 _DEVICE, _PLACES = "cuda", (torch.int32, torch.int64)
 """Where kernels of ours sum rows, and by which types of places."""
+
+_FLAT = aten.reshape.default
 
 
 def add_rows_in_order(graph: Graph) -> None:
@@ -29,8 +32,8 @@ def add_rows_in_order(graph: Graph) -> None:
         before  index_add(zeros, 0, places, rows)
         after   embedding_dense_backward(rows, index_select(arange(n), 0, places), n)
 
-    What reads a number at each place finds those that are no row's, as torch does. The graph is
-    AOTAutograd's, and changed in place.
+    What reads a number at each place finds those that are no row's, as torch does. Where rows ask
+    each of few places, nobody does. The graph is AOTAutograd's, and changed in place.
     """
     checked: dict[tuple[Any, Node, int], Node] = {}
     for node in list(graph.nodes):
@@ -40,14 +43,21 @@ def add_rows_in_order(graph: Graph) -> None:
         places, rows = found
         count, *shape = node.meta["val"].shape
         with graph.inserting_before(node):
-            key = node.target, places, count
-            places = checked.get(key) or _checked(graph, *key)
-            checked[key] = places
-            flat = call(graph, aten.view.default, rows, [-1, prod(shape)]) if shape[1:] else rows
-            made = call(
-                graph, aten.embedding_dense_backward.default, flat, places, count, -1, False
+            flat, places = (
+                each if value_of(each).dim() == len(wanted) else call(graph, _FLAT, each, wanted)
+                for each, wanted in ((rows, [-1, prod(shape)]), (places, [-1]))
             )
-            if shape[1:]:
+            if few_ask(value_of(places).numel(), count, prod(shape)):
+                made = call(graph, BY_EACH, flat, places, count, -1)
+            else:
+                strict = aten.index_add.default, places, count  # it refuses what index_put takes
+                key = strict if strict in checked else (node.target, places, count)
+                places = checked.get(key) or _checked(graph, *key)
+                checked[key] = places
+                made = call(
+                    graph, aten.embedding_dense_backward.default, flat, places, count, -1, False
+                )
+            if len(shape) != 1:
                 made = call(graph, aten.view.default, made, [count, *shape])
         node.replace_all_uses_with(made)
         graph.erase_node(node)
@@ -71,11 +81,12 @@ def _fits(node: Node, places: Node, rows: Node) -> bool:
     made, at, given_rows = (each.meta["val"] for each in (node, places, rows))
     if made.device.type != _DEVICE or made.dtype not in NAMES or at.dtype not in _PLACES:
         return False
-    if not all(map(is_number, (*made.shape, *at.shape))) or made.dim() < 2 or at.dim() != 1:
+    if not all(map(is_number, (*made.shape, *at.shape))) or 0 in (*made.shape, *at.shape):
         return False
     alike = given_rows.dtype is made.dtype and given_rows.shape == (*at.shape, *made.shape[1:])
-    contiguous = made.dim() == 2 or given_rows.is_contiguous()
-    return bool(alike and contiguous and FEW < at.numel() <= MOST and 0 not in made.shape)
+    count, *shape = made.shape
+    many = FEW < at.numel() <= MOST
+    return bool(alike and made.dim() and (many or few_ask(at.numel(), count, prod(shape))))
 
 
 def _checked(graph: Graph, target: Any, places: Node, count: int) -> Node:

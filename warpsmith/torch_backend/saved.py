@@ -24,6 +24,14 @@ _SMALLER = 16
 """How much less than a result an operand must be to count for nothing."""
 
 
+def forward_of(graph: Graph, results: int) -> Set[Node]:
+    """What forward computes of AOTAutograd's graph of forward and backward, whose first results
+    are forward's.
+    """
+    (output,) = graph.find_nodes(op="output")
+    return _needed(output.args[0][:results])
+
+
 def let_compute_again(graph: Graph, results: int) -> None:
     """Let backward compute again what follows from a result of torch's and from little else.
 
@@ -39,8 +47,7 @@ def let_compute_again(graph: Graph, results: int) -> None:
     Args:
         results: how many of the graph's are forward's; they come first.
     """
-    (output,) = graph.find_nodes(op="output")
-    forward = _needed(output.args[0][:results])
+    forward = forward_of(graph, results)
     for node in [node for node in graph.nodes if node in forward and _follows(node)]:
         if all(is_fused(user) for each in (node, *views_of(node)) for user in each.users):
             for part in _parts(graph, node):
@@ -57,6 +64,21 @@ def read_words_again(graph: Graph) -> None:
         return
     for node in graph.find_nodes(op="call_function", target=aten.embedding.default):
         node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
+
+
+def fill_again(graph: Graph, results: int) -> None:
+    """Let backward fill tensors with numbers again that forward fills with them, too.
+
+    Saved, they would be bytes that nobody knows: of rows that are added to zeros, no zeros.
+    """
+    forward = forward_of(graph, results)
+    for node in graph.find_nodes(op="call_function", target=aten.full.default):
+        later = [user for user in node.users if user not in forward and user.op != "output"]
+        if node in forward and later and not node.all_input_nodes:
+            with graph.inserting_before(node):
+                again = graph.node_copy(node)
+            for user in later:
+                user.replace_input_with(node, again)
 
 
 def save_compared(graph: Graph) -> None:
