@@ -10,6 +10,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch.fx import GraphModule
 
+from warpsmith.torch_backend.complexes import compute_parts
 from warpsmith.torch_backend.constants import fold_constants
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
@@ -122,6 +123,7 @@ def _compiled(
     write_in_place(module.graph)
     keep_apart(module.graph)
     sort_in_few_bits(module.graph)
+    compute_parts(module.graph)
     put_by_choice(module.graph)
     add_rows_in_order(module.graph)
     join_embeddings(module.graph)
