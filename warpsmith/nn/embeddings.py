@@ -133,11 +133,13 @@ def _runs(dy: Tensor, places: Sequence[Tensor]) -> tuple[Tensor, ...]:
 @fuse
 def _by_each(dy: Any, words: Any, rows: int, padding: int, out: str) -> Any:
     """Of each row the sum of the rows of `dy` with its word, or with its number from the end."""
-    word, number = ops.cast(words, DataType.Int32), _numbers(words, rows)
+    word: Any = ops.cast(words, DataType.Int32)
+    number = _numbers(words, rows)
     word = ops.where(ops.lt(word, 0), word + rows, word)
-    mine: Any = ops.eq(word[None, :], ops.where(ops.eq(number, padding), -1, number)[:, None])
+    asks: Any = ops.where(ops.eq(number, padding), -1, number)
+    mine: Any = ops.eq(word[None, :], asks[:, None])
     at = _where(mine, _numbers(words, ops.size(words, 0))[None, :])
-    found = ops.sum(_at(dy[None, :, :], at[:, :, None], 1).to(dy.dtype.compute), [1])
+    found: Any = ops.sum(_at(dy[None, :, :], at[:, :, None], 1).to(dy.dtype.compute), [1])
     return found.to(DataType(out))
 
 

@@ -98,9 +98,9 @@ def _fits(node: Node, found: _Put) -> bool:
         return False
     before, inside = made.shape[: found.dim], made.shape[found.dim + 1 :]
     if found.own is None:
-        return at.shape == before and values.shape in ((), (*before, *inside))
+        return bool(at.shape == before and values.shape in ((), (*before, *inside)))
     shape = (*before, at.shape[found.dim], *inside)
-    return shape == at.shape == values.shape and at.shape[found.dim] <= MOST_PLACES
+    return bool(shape == at.shape == values.shape and at.shape[found.dim] <= MOST_PLACES)
 
 
 def _chosen(graph: Graph, node: Node, found: _Put) -> Node:
