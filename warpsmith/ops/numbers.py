@@ -38,7 +38,9 @@ def numbers(
         indices: tensors of the result's rank whose elements are chosen.
     """
     rank = len(axes)
-    known: dict[Expr, TensorView] = {chosen(k, index.dtype): index for k, index in enumerate(indices)}
+    known: dict[Expr, TensorView] = {
+        chosen(k, index.dtype): index for k, index in enumerate(indices)
+    }
     dtype = DataType.Int32 if _is_small(axes, wanted) else DataType.Int
 
     def value(expr: Expr) -> Value:

@@ -32,6 +32,7 @@ Rules:
                  row has that place: the sum of a loss's gradient along the classes.
   SUM_OF_FEW   a sum, or the largest, along two to four elements computed of repeated ones, as of
                  coordinates of all pairs of points, is computed of each in turn.
+  SUM_OF_SUMS  of rows, scaled, where nothing else is made of these rows: the sum of everything.
   STACKED_BITS  a stack of both halves of a tensor's bytes, `stack([w & 15, (w >> 4) & 15], -1)`, is
                  computed as `unpack_int4` is, which a product's kernel can do itself.
   MOVED_OPERAND  a matrix product reads an operand that is only permuted as it lies before, under
@@ -65,6 +66,7 @@ from warpsmith.schedulers.quotients import (
     rounded_quotient,
 )
 from warpsmith.schedulers.stacked_bits import unpack_in_place_of_stack
+from warpsmith.schedulers.summed_sums import sum_once
 from warpsmith.schedulers.whole_numbers import rounding_cast, whole_quotient
 
 SIGMOIDS = {"sigmoid": "sigmoid_near", "silu": "silu_near"}
@@ -85,8 +87,11 @@ def rewrite(fusion: Fusion) -> None:
         elif isinstance(operation, Matmul):
             _read_unmoved(fusion, graph, casts, operation)
         elif isinstance(operation, Reduction):
-            if not choose_in_place_of_sum(fusion, operation):
-                add_in_place_of_sum(fusion, operation)
+            _ = (
+                choose_in_place_of_sum(fusion, operation)
+                or add_in_place_of_sum(fusion, operation)
+                or sum_once(fusion, operation)
+            )
         elif isinstance(operation, Read):
             unpack_in_place_of_stack(fusion, operation)
     remove_dead(fusion)  # what is computed otherwise
