@@ -64,3 +64,31 @@ def test_what_many_operations_make_is_stored_and_turned() -> None:
     with uncompiled():
         call = Executable(fuse(long).lower(x).fusion).plan_for([x])
     assert len(call.segments) > 1
+
+
+def sliding(x: Any) -> Any:
+    place = ops.iota(ops.size(x, 1), fusion=x.fusion)
+    apart = place[:, None] - place[None, :]
+    seen = ops.logical_and(ops.ge(apart, 0), ops.lt(apart, 9))
+    return ops.sum(ops.where(seen, x, 0.0), [2])
+
+
+def distances(x: Any) -> Any:
+    """Of numbers of places that are computed first."""
+    place = ops.cast(ops.iota(ops.size(x, 1), fusion=x.fusion), x.dtype) * 0.125 - 1.0
+    return ops.exp(x - (place[:, None] - place[None, :]) ** 2) + place
+
+
+@pytest.mark.parametrize("body", [sliding, distances])
+def test_numbers_of_rows_and_of_columns_are_counted_by_the_kernel_that_compares(body: Any) -> None:
+    x = torch.randn(3, 33, 33, generator=torch.Generator().manual_seed(1))
+    place = torch.arange(33)
+    apart = place[:, None] - place[None]
+    expected = torch.where((apart >= 0) & (apart < 9), x, 0).sum(2)
+    if body is distances:
+        place = place * 0.125 - 1
+        expected = (x - (place[:, None] - place[None]) ** 2).exp() + place
+    compiled = fuse(body).lower(x).compile()
+    assert compiled.explain().startswith("1 kernel\n")
+    assert compiled.verify(schedules=2).verdict == "clean"
+    torch.testing.assert_close(fuse(body)(x), expected)

@@ -3,7 +3,8 @@
 In `y + transpose(y)` of a computed `y` two dimensions are one loop, which no kernel has: `y` would
 be stored, and turned by another kernel. Computed twice, each from what lies in memory, it is one
 kernel, and what was turned before is read as it lies: the gradients of a loss of pairs, whose
-scores are normalized along rows and along columns.
+scores are normalized along rows and along columns. So are numbers of places, which lie nowhere, for
+each dimension that they are those of.
 """
 
 from __future__ import annotations
@@ -30,14 +31,19 @@ def compute_turned(fusion: Fusion) -> Fusion:
     """The fusion; or a copy where elements are computed behind permutations, if no two dimensions
     are one loop then, as they were before.
     """
-    if not any(map(_turns, fusion.operations)) or not _meets_itself(fusion):
+    turns = any(map(_turns, fusion.operations))
+    if not (turns or _counts_twice(fusion)) or not _meets_itself(fusion):
         return fusion
     draft = fusion.draft()
     _count_apart(draft)
-    for move in [op for op in reversed(draft.operations) if _turns(op)]:
+    for move in [op for op in reversed(draft.operations) if _turns(op) or _repeats(draft, op)]:
         assert isinstance(move, Move)
         turned = _Turned(draft, Graph.of(draft))
-        if turned.again(move.source) <= MOST_REPEATED:
+        if move.kind == "broadcast":
+            with draft.placed_before(move):
+                own = turned.element(move.source, tuple(range(move.source.rank)), apart=True)
+            draft.replace(move, replace_tensor(move, move.source, own))
+        elif turned.again(move.source) <= MOST_REPEATED:
             with draft.placed_before(move):
                 order = tuple(d for d in move.origin if d is not None)
                 value = turned.element(move.source, order)
@@ -51,6 +57,36 @@ def _turns(operation: Operation) -> bool:
     if not isinstance(operation, Move) or operation.kind != "permute":
         return False
     return _is_computed(operation.source.definition) and not operation.output.is_output
+
+
+def _counts_twice(fusion: Fusion) -> bool:
+    """Whether numbers of places, or what is computed of them, may be those of several dimensions,
+    as of rows and of columns that a mask compares.
+    """
+    return any(
+        (isinstance(operation, Iota) and len(fusion.uses(operation.output)) > 1)
+        or _repeats(fusion, operation)
+        for operation in fusion.operations
+    )
+
+
+def _is_of_numbers(made: Operation | None) -> bool:
+    """Whether an operation computes of scalars, and of numbers of places, what it gives."""
+    if isinstance(made, Iota | Full):
+        return True
+    if not isinstance(made, Pointwise) or not _is_computed(made):
+        return False
+    given = [value for value in made.inputs if isinstance(value, TensorView)]
+    return bool(given) and all(_is_of_numbers(value.definition) for value in given)
+
+
+def _repeats(fusion: Fusion, operation: Operation) -> bool:
+    """Whether an operation repeats what is computed of numbers of places, as others do, too."""
+    if not isinstance(operation, Move) or operation.kind != "broadcast":
+        return False
+    made = operation.source.definition
+    shared = len(fusion.uses(operation.source)) > 1 and not operation.source.is_output
+    return isinstance(made, Pointwise) and shared and _is_of_numbers(made)
 
 
 def _is_computed(made: Operation | None) -> bool:
