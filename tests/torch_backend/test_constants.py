@@ -3,9 +3,12 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import warpsmith
 from warpsmith.torch_backend.backend import backend
+from warpsmith.torch_backend.constants import fold_tables
+from warpsmith.torch_backend.decompositions import decompositions
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -39,6 +42,27 @@ def test_constants_are_copied_once(training: bool) -> None:
     named = " ".join(str(region) for graph in graphs for region in graph.regions)
     assert named.count("lift_fresh_copy") == 1, named
     assert "_to_copy" not in named
+
+
+def test_tables_are_computed_once() -> None:
+    def function(t: Tensor) -> tuple[Tensor, ...]:
+        speeds = torch.exp(torch.arange(6) * -0.25) / 2
+        angles = t[:, None] * speeds
+        places = torch.arange(12)
+        return angles.sin(), speeds.cos(), torch.where(places >= 6, 1.0, 0.0) + angles.repeat(1, 2)
+
+    t = torch.randn(4)
+    module = make_fx(function, dict(decompositions()), tracing_mode="fake")(t)
+    fold_tables(module)
+    module.graph.lint()
+    module.recompile()
+    targets = [str(node.target) for node in module.graph.nodes]
+    assert not any("exp." in target for target in targets)
+    assert sum("cos" in target for target in targets) == 1
+    for _ in range(2):
+        found = module(t)
+        torch.testing.assert_close(found, function(t))
+        found[1].zero_()  # the caller's own
 
 
 def test_views_that_leave_are_of_copies() -> None:

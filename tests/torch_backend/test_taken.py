@@ -196,6 +196,20 @@ def test_eight_bit_floats_are_converted(
         assert torch.equal(mine.float(), theirs.float())
 
 
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_cross_products_are_one_kernel(dim: int) -> None:
+    def crossed(a: Tensor, b: Tensor) -> list[Tensor]:
+        return [torch.linalg.cross(a, torch.linalg.cross(a, b, dim=dim), dim=dim) + b]
+
+    a, b = torch.randn(3, 4, 3), torch.randn(3, 1, 3)
+    made = compiled(crossed, a, b, device="sim")
+    assert len(made.programs) == 1
+    torch.testing.assert_close(list(made.run([a, b])), crossed(a, b))
+    (program,) = made.programs
+    assert program is not None
+    assert len(program.executable_for([a, b]).plan_for([a, b]).segments) == 1
+
+
 def test_nothing_is_computed_of_eight_bit_floats() -> None:
     x = torch.randn(4, 4).to(torch.float8_e4m3fn)
     made = compiled(lambda x: [x == x.t().contiguous()], x)

@@ -11,7 +11,7 @@ from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from torch.fx import GraphModule
 
 from warpsmith.torch_backend.complexes import compute_parts
-from warpsmith.torch_backend.constants import fold_constants
+from warpsmith.torch_backend.constants import fold_constants, fold_tables
 from warpsmith.torch_backend.decompositions import decompositions
 from warpsmith.torch_backend.definition import tensors_of
 from warpsmith.torch_backend.embeddings import join_embeddings, sum_embeddings
@@ -120,6 +120,7 @@ def _compiled(
     if what == "inference":  # else forward and backward have agreed
         lay_out(module.graph)
     fold_constants(module)
+    fold_tables(module)
     write_in_place(module.graph)
     keep_apart(module.graph)
     sort_in_few_bits(module.graph)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._prims_common import get_computation_dtype
 
 aten = torch.ops.aten
 
@@ -71,6 +72,7 @@ def _collected(composite: int) -> Mapping[Any, Callable[..., Any]]:
     found[aten.native_group_norm.default] = _group_norm
     found[aten.native_group_norm_backward.default] = _group_norm_backward
     found[aten.threshold.default] = _threshold
+    found[aten.linalg_cross.default] = _cross
     found |= {aten.eye.default: _eye, aten.eye.m: _eye}
     found |= dict.fromkeys((aten.index_fill.int_Scalar, aten.index_fill.int_Tensor), _index_fill)
     found |= {each: partial(_each, each) for each in _of_lists()}
@@ -144,6 +146,14 @@ def _threshold(x: Tensor, threshold: Any, value: Any) -> Tensor:
     if not x.is_floating_point():
         threshold, value = int(threshold), int(value)
     return torch.where(x <= threshold, value, x)
+
+
+def _cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
+    """Torch's parts choose components by numbers that a kernel computes, and each is stored."""
+    result = torch.promote_types(a.dtype, b.dtype)
+    a, b = (x.to(get_computation_dtype(result)) for x in torch.broadcast_tensors(a, b))
+    (a1, a2), (b1, b2) = ([x.roll(-k, dim) for k in (1, 2)] for x in (a, b))
+    return (a1 * b2 - a2 * b1).to(result)
 
 
 def _eye(
