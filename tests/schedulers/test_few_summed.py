@@ -1,4 +1,4 @@
-"""Sums of a few elements that are computed of repeated ones."""
+"""Sums of a few elements that are computed, of repeated ones or for one use."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,6 +37,15 @@ def pull(a: Any, b: Any) -> Any:
     return ops.sum(d * (r * r * r), [1])
 
 
+def sizes(a: Any, b: Any) -> Any:
+    """Nobody needs what is joined, nor a row's results for each of its elements."""
+    return ops.prod(a * 2 + 1, [-1]) * ops.min(ops.abs(a), [-1]) - ops.sum(a * a, [-1])
+
+
+def unit_rows(a: Any, b: Any) -> Any:
+    return a / ops.sqrt(ops.sum(a * a, [-1], keepdim=True)) - ops.prod(a + 1, [-1], keepdim=True)
+
+
 def of_one(a: Any, b: Any) -> Any:
     """All that is summed lies in memory."""
     return ops.sum(a * a, [-1]) + ops.sum(b, [0, 1])
@@ -60,6 +69,16 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], str, Callable[[], np.ndarray]]
         lambda: (
             (A[:, None] - B) * (((A[:, None] - B) ** 2).sum(-1, keepdims=True) + 0.1) ** -1.5
         ).sum(1),
+    ),
+    "sizes": (
+        sizes,
+        "pointwise",
+        lambda: (A * 2 + 1).prod(-1) * abs(A).min(-1) - (A * A).sum(-1),
+    ),
+    "unit rows": (
+        unit_rows,
+        "inner_persistent",
+        lambda: A / np.sqrt((A * A).sum(-1, keepdims=True)) - (A + 1).prod(-1, keepdims=True),
     ),
     "of one": (of_one, "reduction", lambda: (A * A).sum(-1) + B.sum()),
 }

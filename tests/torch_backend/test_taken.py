@@ -210,6 +210,27 @@ def test_cross_products_are_one_kernel(dim: int) -> None:
     assert len(program.executable_for([a, b]).plan_for([a, b]).segments) == 1
 
 
+def test_areas_and_their_gradients_are_no_scans() -> None:
+    """Of the product of a row torch gives gradients by products of what is before and behind."""
+
+    def shares(a: Tensor, b: Tensor) -> Tensor:
+        sides = (torch.minimum(a[:, 2:], b[:, 2:]) - torch.maximum(a[:, :2], b[:, :2])).clamp(0)
+        areas = [(x[:, 2:] - x[:, :2]).prod(1) for x in (a, b)]
+        return sides.prod(1) / (areas[0] + areas[1] - sides.prod(1))
+
+    def gradient(a: Tensor, b: Tensor) -> list[Tensor]:
+        made, pull = torch.func.vjp(shares, a, b)
+        return [made, *pull(torch.ones_like(made))]
+
+    begin = torch.rand(9, 2)
+    a, b = (torch.cat([begin + k / 9, begin + 1 + k / 9], 1) for k in (0, 1))
+    b[0, 2] = b[0, 0]  # its area is 0
+    made = compiled(torch.func.functionalize(gradient), a, b, device="sim")
+    assert len(made.programs) == 1
+    assert not any("cum" in str(node.target) for node in made.regions.kinds)
+    torch.testing.assert_close(list(made.run([a, b])), gradient(a, b))
+
+
 def test_nothing_is_computed_of_eight_bit_floats() -> None:
     x = torch.randn(4, 4).to(torch.float8_e4m3fn)
     made = compiled(lambda x: [x == x.t().contiguous()], x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -73,6 +74,10 @@ def _collected(composite: int) -> Mapping[Any, Callable[..., Any]]:
     found[aten.native_group_norm_backward.default] = _group_norm_backward
     found[aten.threshold.default] = _threshold
     found[aten.linalg_cross.default] = _cross
+    found |= {
+        aten.cumsum.default: partial(_of_few_before, torch.add),
+        aten.cumprod.default: partial(_of_few_before, torch.mul),
+    }
     found |= {aten.eye.default: _eye, aten.eye.m: _eye}
     found |= dict.fromkeys((aten.index_fill.int_Scalar, aten.index_fill.int_Tensor), _index_fill)
     found |= {each: partial(_each, each) for each in _of_lists()}
@@ -154,6 +159,27 @@ def _cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     a, b = (x.to(get_computation_dtype(result)) for x in torch.broadcast_tensors(a, b))
     (a1, a2), (b1, b2) = ([x.roll(-k, dim) for k in (1, 2)] for x in (a, b))
     return (a1 * b2 - a2 * b1).to(result)
+
+
+MOST_IN_TURN = 4
+"""Elements that one thread computes in turn, where a scan would have kernels of its own."""
+
+
+def _of_few_before(
+    join: Callable[[Tensor, Tensor], Tensor],
+    x: Tensor,
+    dim: int,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """A scan of a few elements, as that of a gradient of the product of a width and a height."""
+    wide = x.to(dtype or x.dtype)
+    known = x.ndim > 0 and isinstance(x.shape[dim], int) and 1 < x.shape[dim] <= MOST_IN_TURN
+    if not known or not wide.is_floating_point():
+        return NotImplemented
+    wide = wide.to(get_computation_dtype(wide.dtype))
+    parts = accumulate(wide.unbind(dim), join)
+    return torch.stack([*parts], dim).to(dtype or x.dtype)
 
 
 def _eye(
