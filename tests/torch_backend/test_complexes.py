@@ -34,13 +34,21 @@ def others(x: Tensor, h: Tensor, turns: Tensor) -> list[Tensor]:
     return [chosen, (made * h)[:, ::2].mT * 3, made.view(2, 2, 16).mean(1).abs()]
 
 
+def lengths(x: Tensor, h: Tensor, turns: Tensor) -> list[Tensor]:
+    far = torch.complex(x * 2e38, x.flip(0) * 2e38)
+    ends = torch.complex(h * 0, torch.where(h > 1, float("inf"), 0.0))
+    near = torch.fft.rfft(x)
+    slope = near / near.abs()
+    return [far.abs(), ends.abs(), near.mT.abs(), torch.where(near.abs() > 0, slope, 0)]
+
+
 def of_memory(x: Tensor, h: Tensor, turns: Tensor) -> list[Tensor]:
     return [turns.exp() * 2j, turns[1:], turns * turns.exp(), turns.mT.exp().mT * turns]
 
 
 @pytest.mark.parametrize(
     ("program", "products"),
-    [(rotary, 0), (convolution, 0), (its_gradient, 0), (others, 1), (of_memory, 1)],
+    [(rotary, 0), (convolution, 0), (its_gradient, 0), (lengths, 0), (others, 1), (of_memory, 1)],
 )
 def test_parts_are_computed(program: Any, products: int) -> None:
     draw = torch.Generator().manual_seed(0)

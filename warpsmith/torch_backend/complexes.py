@@ -72,6 +72,8 @@ def compute_parts(graph: Graph) -> None:
     for node in list(graph.nodes):
         if node.op == "call_function" and _is_complex(node) and node.target not in _LAZY:
             parts.try_pair(node)
+        elif node.target is aten.abs.default and _is_complex(node.args[0]):
+            _put_length(parts, node)
     parts.replace()
 
 
@@ -150,10 +152,15 @@ def _fits(operand: Node, result: Node) -> bool:
     value, kind = value_of(operand), value_of(result).dtype
     if not isinstance(value, torch.Tensor):
         return False
-    if value.is_conj() and operand.target is not aten._conj.default:
+    if not _is_read(operand):
         return False
     real = _REAL[kind]
     return value.dtype in (kind, real) or torch.promote_types(value.dtype, real) is real
+
+
+def _is_read(operand: Node) -> bool:
+    """Whether memory has an operand as it is, or its parts are known."""
+    return not value_of(operand).is_conj() or operand.target is aten._conj.default
 
 
 def _is_plain(node: Node) -> bool:
@@ -229,6 +236,25 @@ def _conjugate(parts: _Parts, node: Node) -> _Pair | None:
     return real, parts.ask(aten.neg.default, imaginary)
 
 
+def _put_length(parts: _Parts, node: Node) -> None:
+    """Put what computes a length in place of a node, by parts whose squares are numbers."""
+    if not _is_read(node.args[0]):
+        return
+    with parts.graph.inserting_before(node):
+        sides = [parts.ask(aten.abs.default, part) for part in parts.of(node.args[0])]
+        long, short = (
+            parts.ask(each, *sides) for each in (aten.maximum.default, aten.minimum.default)
+        )
+        share = parts.ask(aten.div.Tensor, short, long)
+        square = parts.ask(aten.add.Scalar, parts.ask(aten.mul.Tensor, share, share), 1)
+        length = parts.ask(aten.mul.Tensor, long, parts.ask(aten.sqrt.default, square))
+        ends = (parts.ask(aten.eq.Scalar, long, end) for end in (0, float("inf")))
+        alone = parts.ask(aten.logical_or.default, *ends)  # there a share is no number
+        length = parts.ask(aten.where.self, alone, long, length)
+    node.replace_all_uses_with(length)
+    parts.graph.erase_node(node)
+
+
 def _of_pairs(parts: _Parts, node: Node) -> _Pair | None:
     a, b = (parts.ask(aten.select.int, node.args[0], -1, k) for k in range(2))
     return a, b
@@ -252,6 +278,15 @@ def _filled(parts: _Parts, node: Node) -> _Pair | None:
     return real, call(parts.graph, aten.full.default, size, 0, **told)
 
 
+def _number(parts: _Parts, node: Node) -> _Pair | None:
+    (number,) = node.args
+    if isinstance(number, complex):
+        return None
+    told = {**node.kwargs, "dtype": _REAL[value_of(node).dtype]}
+    real = call(parts.graph, aten.scalar_tensor.default, number, **told)
+    return real, call(parts.graph, aten.scalar_tensor.default, 0, **told)
+
+
 _MADE: dict[Any, Callable[[_Parts, Node], _Pair | None]] = {
     aten.mul.Tensor: _product,
     aten.div.Tensor: _quotient,
@@ -262,4 +297,5 @@ _MADE: dict[Any, Callable[[_Parts, Node], _Pair | None]] = {
     aten.complex.default: lambda parts, node: (node.args[0], node.args[1]),
     aten.polar.default: _polar,
     aten.full.default: _filled,
+    aten.scalar_tensor.default: _number,
 }
