@@ -32,6 +32,12 @@ def not_linear(x: Any, n: Any) -> Any:
     return n.sum(n.sum(x, [2]) ** 2, [0, 1])
 
 
+def repeated(x: Any, n: Any) -> Any:
+    rows = n.sum(x, [2], keepdim=True)
+    wide = ops.expand(rows, (6, 5, 4)) if n is ops else rows.expand(6, 5, 4)
+    return n.sum(wide, [0, 1, 2])
+
+
 def along_a_dimension(x: Any, n: Any) -> Any:
     return n.sum(n.sum(x, [2]), [1])
 
@@ -42,6 +48,7 @@ CASES: list[tuple[Callable[[Any, Any], Any], int]] = [
     (of_rows_that_others_walk, 3),
     (that_others_need, 2),
     (not_linear, 2),
+    (repeated, 2),
     (along_a_dimension, 2),
 ]
 
