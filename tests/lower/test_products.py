@@ -101,32 +101,30 @@ def test_an_instruction_that_the_target_has_not_is_refused() -> None:
         lower(by_hand().fusion, "k", DataType.Int32, target=B200)
 
 
-def test_operands_that_the_threads_would_have_to_copy_are_refused() -> None:
-    fusion = by_hand().fusion
-    copies = [t.name for t in fusion.computed if t.copied_by is LoadStoreOpType.tma]
+def copied(dtype: DataType, alignment: int = 16, **changes: Any) -> None:
+    fusion = by_hand(dtype=dtype, width=32, **changes).fusion
+    loads = [t.name for t in fusion.computed if t.copied_by is LoadStoreOpType.tma]
+    left = dict.fromkeys(loads, alignment) if alignment < 16 else None
+    lower(fusion, "k", DataType.Int32, tma_alignment=left, target=H200)
+
+
+def test_floats_that_nobody_rounds_are_refused() -> None:
+    copied(DataType.Float)
     with pytest.raises(ScheduleError, match="WS1005") as refusal:
-        lower(fusion, "k", DataType.Int32, tma_alignment={copies[0]: 8}, target=H200)
-    assert "multiples of 8 bytes, and TMA takes 16" in str(refusal.value)
+        copied(DataType.Float, alignment=8)
+    assert "multiples of 8 bytes, and TMA takes 16: they leave floats as" in str(refusal.value)
+    with pytest.raises(ScheduleError, match="threads write it: they leave floats") as refusal:
+        copied(DataType.Float, copied="b", vector=4)
+    assert "call T6.set_load_store_op(LoadStoreOpType.tma), which rounds" in refusal.value.remedy
+    copied(DataType.BFloat16, alignment=8)
 
 
-def test_operands_that_the_threads_copy_are_not_said_to_be_of_tma() -> None:
-    """Undoing what was changed is what the message says."""
+def test_operands_that_are_cut_short_are_refused() -> None:
     fusion = by_hand().fusion
     operand: Any = next(t for t in fusion.computed if t.copied_by is LoadStoreOpType.tma)
-    for axis in (3, 4, 5):
+    for axis in (3, 4):
         operand.axis(axis).parallelize(ParallelType.serial)
-    operand.set_load_store_op(LoadStoreOpType.cp_async)
-    operand.split(5, 8)
-    operand.axis(6).parallelize(ParallelType.vectorize)
-    with pytest.raises(ScheduleError, match="WS1005") as refusal:
+    operand.set_load_store_op(LoadStoreOpType.bulk)
+    with pytest.raises(ScheduleError, match="WS1005.*comes by bulk") as refusal:
         lowered(fusion)
-    assert (
-        f"{operand.name} is an operand of tensor cores, and the threads write it, by cp.async"
-        in str(refusal.value)
-    )
     assert f"call {operand.name}.set_load_store_op(LoadStoreOpType.tma)" in refusal.value.remedy
-    operand.axis(6).parallelize(ParallelType.serial)
-    operand.set_load_store_op(LoadStoreOpType.tma)
-    for axis in (3, 4, 5, 6):
-        operand.axis(axis).parallelize(ParallelType.tma)
-    lowered(fusion)

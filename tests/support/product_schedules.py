@@ -18,6 +18,11 @@ def by_hand(
     width: int = 64,
     part: int = 0,
     whole: int = 0,
+    stages: int = 3,
+    copied: str = "",
+    how: LoadStoreOpType = LoadStoreOpType.cp_async,
+    vector: int = 8,
+    role: str = "load",
 ) -> FusionDefinition:
     """`linear` in tiles of 128 x `columns` x 128 bytes, by two warp groups; they store registers.
 
@@ -29,6 +34,10 @@ def by_hand(
         width: elements of their rows in shared memory.
         part: elements of k that are cut into tiles on their own; 0 where k is.
         whole: tiles of k in a part; 0 where there are no parts.
+        stages: of operands.
+        copied: which of "a" and "b" threads bring: 128 of a role, or both groups without one.
+        how, vector: `cp_async` or `set`, of so many elements at once.
+        role: that fills the stages; empty where those do who multiply.
     """
     with FusionDefinition() as fd:
         a, b = (
@@ -37,7 +46,8 @@ def by_hand(
         )
         precision = "tf32" if dtype is DataType.Float else "exact"
         depth = 128 // dtype.size
-        out: Any = fd.ops.linear(a, b, dtype=DataType.BFloat16, precision=precision)
+        result_type = DataType.BFloat16 if dtype is DataType.Float else dtype
+        out: Any = fd.ops.linear(a, b, dtype=result_type, precision=precision)
         fd.add_output(out)
         result: Any = out.cache_before()
         product: Any = result.definition.inputs[0]
@@ -67,17 +77,24 @@ def by_hand(
                 tiles = (1, 3, 4)
             else:
                 tiles = (1, 2, 3)
-            for axis in tiles:
+            if name in copied:
+                _by_threads(operand, first + 2, how, vector, role)
+            for axis in () if name in copied else tiles:
                 operand.axis(first + axis).parallelize(ParallelType.tma)
-            operand.circular_buffer(3, role="load", stage_slice_position=first + 1)
+            if role:
+                operand.circular_buffer(stages, role=role, stage_slice_position=first + 1)
+            else:
+                operand.circular_buffer(stages)
         _cut(product, first + 2, depth, part, whole)
         product.split(first + 3, depth // 4)
         product.split(first, 64)  # turn, block, group, 64, columns, k tile, k step, k
         product.reorder({first + 3: first + 1, first + 4: first + 2})
+        if not role:
+            product.reorder({first: first + 1})  # turn, block, k tile, group, k step
         if "groups" in without:
             product.reorder({first: first + 2})
         else:
-            product.axis(first).parallelize(ParallelType.block_y)
+            product.axis(first + (not role)).parallelize(ParallelType.block_y)
         if "tensorize" not in without:
             product.tensorize()
         for tensor in (result, out):
@@ -93,8 +110,25 @@ def by_hand(
             if "groups" not in without:
                 tensor.axis(first).parallelize(ParallelType.block_y)
         fd.sched.inline_most([result])
-        fd.sched.inline_at(result, first, selected_tensors=[product])
+        fd.sched.inline_at(result, first - (not role), selected_tensors=[product])
+        if not role:
+            fd.sched.inline_at(product, first + 1, selected_tensors=operands)
     return fd
+
+
+def _by_threads(operand: Any, at: int, how: LoadStoreOpType, vector: int, role: str) -> None:
+    """A stage, of the loops from `at` on, in vectors that threads copy."""
+    operand.set_load_store_op(how)
+    while len(operand.loop) > at + 1:
+        operand.merge(at)
+    operand.split(at, vector)
+    operand.split(at, 128)
+    operand.axis(at + 1).parallelize(ParallelType.block_x)
+    if vector > 1:
+        operand.axis(at + 2).parallelize(ParallelType.vectorize)
+    if not role:
+        operand.split(at, 2)
+        operand.axis(at + 1).parallelize(ParallelType.block_y)
 
 
 def _cut(tensor: Any, axis: int, depth: int, part: int, whole: int) -> None:

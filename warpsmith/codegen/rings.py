@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from warpsmith.codegen.teams import Team, together
+from warpsmith.codegen.tiles_by_threads import by_threads, place_in_shared
 from warpsmith.codegen.values import ValueText
 from warpsmith.errors import InternalError
 from warpsmith.ir import integers
 from warpsmith.ir.copies import LoadStoreOpType
-from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.scalar import Expr
 from warpsmith.kernel.clock import AwaitClock, StartClock
 from warpsmith.kernel.kernel import Kernel
@@ -32,7 +32,6 @@ from warpsmith.kernel.rings import (
 )
 from warpsmith.kernel.tiles import PrefetchMap, PrefetchTile, TensorMap, TileDim
 from warpsmith.kernel.waits import WatchedAwait
-from warpsmith.layouts.swizzle import HARDWARE
 
 
 class RingText:
@@ -98,7 +97,7 @@ class RingText:
             case TileCopy(how=LoadStoreOpType.bulk):
                 return self._guarded(statement, self._bulk(statement, mine))
             case TileCopy():
-                return self._by_threads(statement, together(team, statement))
+                return by_threads(statement, together(team, statement), value)
             case PrefetchTile(dims=dims):
                 value.pieces.add("prefetch")
                 name = self._maps[_key(statement.tensor_map)]
@@ -152,17 +151,12 @@ class RingText:
             return [text]
         return [f"if ({self._value(copy.condition)}) {text}"]
 
-    def _shared(self, copy: TileCopy) -> str:
-        if copy.index == integers.ZERO:
-            return copy.shared.name
-        return f"{copy.shared.name} + {self._value(copy.index)}"
-
     def _tensor(self, copy: TileCopy, mine: str) -> str:
         self._value.pieces.add("tensor")
         name = self._maps[_key(copy.tensor_map)]
         places = self._places(copy.dims)
         if copy.stores:
-            return f"ws_tensor_store({name}, {self._shared(copy)}, {places}{mine});"
+            return f"ws_tensor_store({name}, {place_in_shared(copy, self._value)}, {places}{mine});"
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
         if copy.multicast is not None:
@@ -174,7 +168,7 @@ class RingText:
             call += "_once"
         if call != "ws_tensor_load":
             self._value.pieces.add(call.removeprefix("ws_"))
-        return f"{call}({self._shared(copy)}, {name}, {barrier}, {places}{mine});"
+        return f"{call}({place_in_shared(copy, self._value)}, {name}, {barrier}, {places}{mine});"
 
     def _places(self, dims: Sequence[TileDim]) -> str:
         """Coordinates of a box's first element, fastest first."""
@@ -185,75 +179,14 @@ class RingText:
         amount = self._value(integers.mul(copy.inside, copy.memory.dtype.size))
         memory = f"{copy.memory.name} + {self._value(copy.start)}"
         if copy.stores:
-            return f"ws_bulk_store({memory}, {self._shared(copy)}, {amount}{mine});"
+            return f"ws_bulk_store({memory}, {place_in_shared(copy, self._value)}, {amount}{mine});"
         assert copy.barrier is not None
         barrier = self._barrier(*copy.barrier)
         load = "ws_bulk_load<true>" if copy.evict_last else "ws_bulk_load"
         if copy.evict_first:
             self._value.pieces.add("bulk_load_once")
             load = "ws_bulk_load_once"
-        return f"{load}({self._shared(copy)}, {memory}, {amount}, {barrier}{mine});"
-
-    def _by_threads(self, copy: TileCopy, team: Team) -> list[str]:
-        """Pieces of the box in turn over all threads, each where it is inside."""
-        value = self._value
-        value.pieces |= {"address", "cp_async"}
-        kind = value.type_name(DataType.Index)
-        size = copy.memory.dtype.size
-        step = copy.width // size
-        count = value.operand(integers.floordiv(copy.elements, step))
-        lines = [
-            f"for (int piece = {team.thread}; piece < {count}; piece += {team.threads}) {{",
-            "  int left = piece;",
-        ]
-        indices = []
-        for number, dim in reversed(list(enumerate(copy.dims))):
-            last = number == len(copy.dims) - 1
-            box = integers.floordiv(dim.box, step) if last else integers.index(dim.box)
-            pieces = value.operand(box)
-            stride = dim.step * (step if last else 1)
-            inside = f"left % {pieces} * {stride}" if box != integers.ONE else "0"
-            lines.append(f"  const {kind} k{number} = {value.operand(dim.first)} + {inside};")
-            if box != integers.ONE:
-                lines.append(f"  left /= {pieces};")
-            indices.append((f"k{number}", dim))
-        bounds = [f"{name} < {value.operand(dim.size)}" for name, dim in indices]
-        if copy.condition != integers.TRUE:
-            bounds.insert(0, f"({value(copy.condition)})")
-        place = " + ".join(
-            name if dim.stride == integers.ONE else f"{name} * {value.operand(dim.stride)}"
-            for name, dim in indices
-        )
-        lines.append(f"  const int stage = {self._permuted(copy, f'piece * {step}')};")
-        shared, memory = f"{self._shared(copy)} + stage", f"{copy.memory.name} + {place}"
-        if copy.zeros:
-            lines.append(f"  const bool inside = {' && '.join(bounds)};")
-            return [*lines, f"  {self._piece(copy, shared, memory)}", "}"]
-        lines += [f"  if ({' && '.join(bounds)}) {{", f"    {self._piece(copy, shared, memory)}"]
-        return [*lines, "  }", "}"]
-
-    def _permuted(self, copy: TileCopy, index: str) -> str:
-        """An element's place once the chunks of its row have traded places."""
-        if not copy.swizzle:
-            return index
-        line, lines, chunk = HARDWARE[copy.swizzle].terms(copy.memory.dtype.size)
-        return f"({index}) ^ (({index}) / {line} % {lines} * {chunk})"
-
-    def _piece(self, copy: TileCopy, shared: str, memory: str) -> str:
-        """One piece; where zeros are asked for, as `inside` says."""
-        if copy.how is LoadStoreOpType.cp_async:
-            if copy.zeros:
-                self._value.pieces.add("cp_async_or_zeros")
-                source = f"inside ? {memory} : {copy.memory.name}"
-                return f"ws_cp_async_or_zeros<{copy.width}>({shared}, {source}, inside);"
-            return f"ws_cp_async<{copy.width}>({shared}, {memory});"
-        self._value.pieces.add("vector")
-        kind = self._value.type_name(copy.memory.dtype)
-        vector = f"ws_vec<{kind}, {copy.width // copy.memory.dtype.size}>"
-        target, source = (memory, shared) if copy.stores else (shared, memory)
-        read = f"*(const {vector}*)({source})"
-        read = f"inside ? {read} : {vector}{{}}" if copy.zeros else read
-        return f"*({vector}*)({target}) = {read};"
+        return f"{load}({place_in_shared(copy, self._value)}, {memory}, {amount}, {barrier}{mine});"
 
 
 def _key(tensor_map: TensorMap) -> tuple[object, ...]:

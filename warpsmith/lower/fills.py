@@ -17,19 +17,24 @@ from warpsmith.targets.atoms import WGMMA
 
 
 def zero_past_ends(fusion: Fusion) -> frozenset[TensorView]:
-    """The operands of products that threads compute, or a warp by `mma.sync`, and of what they are
-    copies of.
+    """The operands of products, and of what they are copies of; of `wgmma`, those in shared memory.
 
     Of threads' products, operands that are copied by `bulk`, or that lie in global memory, and with
     them the other operand, are left as they are: that product needs predicates.
     """
     found: set[TensorView] = set()
     for operation in fusion.operations:
-        if isinstance(operation, Matmul) and not _is_awaited(operation):
-            by_warps = is_tensorized(operation.output)
-            chains = [_chain(each, by_warps) for each in (operation.a, operation.b)]
-            if all(chains):
-                found.update(*chains)
+        if not isinstance(operation, Matmul):
+            continue
+        operands = [
+            each
+            for each in (operation.a, operation.b)
+            if each.memory is MemoryType.shared or not _is_awaited(operation)
+        ]
+        by_warps = is_tensorized(operation.output)
+        chains = [_chain(each, by_warps) for each in operands]
+        if all(chains):
+            found.update(*chains)
     return frozenset(found)
 
 

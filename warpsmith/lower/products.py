@@ -7,7 +7,8 @@ from warpsmith.ir import integers
 from warpsmith.ir.atoms import tensorized_by
 from warpsmith.ir.copies import LoadStoreOpType
 from warpsmith.ir.domains import MemoryType, ParallelType
-from warpsmith.ir.exprs import Matmul, Pointwise, tensor_inputs
+from warpsmith.ir.dtypes import DataType
+from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.scalar import Const, Expr, Symbol
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView
@@ -231,31 +232,25 @@ class Products:
         return MatrixTile(self._buffers.buffer(tensor), start, found)
 
     def _check_filled(self, tensor: TensorView) -> None:
-        """Refuse an operand that threads write: nothing fences that before tensor cores read it."""
-        definition = tensor.definition
-        if tensor.copied_by is not LoadStoreOpType.tma:
-            loads = (
-                isinstance(definition, Pointwise)
-                and definition.op == "set"
-                and all(source.is_input for source in tensor_inputs(definition))
-            )
-            remedy = f"call {tensor.name}.set_load_store_op(LoadStoreOpType.tma) and bind the "
-            remedy += "loops of a tile, and no others within them, to tma"
+        """Refuse an operand that is not 0 past its ends, or that tensor cores would cut off."""
+        call = f"call {tensor.name}.set_load_store_op(LoadStoreOpType.tma)"
+        why = self._buffers.made.left_to_threads.get(tensor.name, "")
+        if tensor.copied_by is LoadStoreOpType.bulk:
             raise ScheduleError(
-                f"{tensor.name} is an operand of tensor cores, and the threads write it, by "
-                f"{tensor.copied_by.value}: only TMA fills operands",
+                f"{tensor.name} is an operand of tensor cores, and comes by bulk: such copies end "
+                "where memory does, and leave what was in a stage behind it, which is to be 0",
                 code="WS1005",
-                remedy=remedy
-                if loads
-                else "compute it in another fusion, whose result this one "
-                "takes as an input and loads by tma",
+                remedy=f"{call}, or LoadStoreOpType.cp_async",
             )
-        why = self._buffers.made.left_to_threads.get(tensor.name)
-        if why is not None:
+        rounded = tensor.copied_by is LoadStoreOpType.tma and not why
+        if tensor.dtype is DataType.Float and not rounded:
+            why = why and f", since {why}"
             raise ScheduleError(
-                f"{tensor.name} is an operand of tensor cores, and TMA cannot fill it: {why}",
+                f"{tensor.name} is an operand of tensor cores, and threads write it{why}: they "
+                "leave floats as they are, of which tensor cores cut off what TF32 has not",
                 code="WS1005",
-                remedy="give operands whose rows, and whose start, are multiples of 16 bytes",
+                remedy=f"{call}, which rounds them, and give it rows and a start at multiples of "
+                "16 bytes; or multiply 16-bit types",
             )
 
 

@@ -120,7 +120,10 @@ class VectorCopies:
             return [statement]  # threads behind the last element are inside of what they read, too
         if begun is not None:
             return self._across(statement, operation, (access, at_zero), begun, lane)
-        uneven = self._uneven_bound(operation, access, lane, width)
+        facts = self._buffers.facts
+        if output in self._buffers.filled:  # no lane can have zeros
+            facts |= frozenset(self._vectors.requirements)
+        uneven = self._uneven_bound(operation, access, lane, width, facts)
         if uneven is None:
             return self._predicates.guarded(at_zero, operation, statement)
         rest = self._predicates.predicate(at_zero, operation, always=False)
@@ -231,7 +234,7 @@ class VectorCopies:
         )
 
     def _uneven_bound(
-        self, operation: Operation, access: Access, lane: Symbol, width: int
+        self, operation: Operation, access: Access, lane: Symbol, width: int, facts: integers.Facts
     ) -> Apply | None:
         """The bound `index < extent` that may end within a vector, if there is one."""
         condition = self._predicates.predicate(access, operation, always=False)
@@ -241,7 +244,7 @@ class VectorCopies:
             if isinstance(node, Apply)
             and node.op == "lt"
             and lane in node.args[0].walk()
-            and not integers.divides(width, node.args[1], self._buffers.facts)
+            and not integers.divides(width, node.args[1], facts)
         ]
         if len(bounds) > 1:
             axis = access.output.loop[-1]

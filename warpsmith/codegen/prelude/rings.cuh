@@ -161,6 +161,15 @@ __device__ __forceinline__ void ws_cp_async_or_zeros(void* to, const void* from,
                  : "memory");
 }
 
+//@ word_anywhere
+// Up to four bytes that begin anywhere, of the one or two aligned words that they lie in.
+__device__ __forceinline__ unsigned ws_word_anywhere(const void* from, int bytes) {
+    const unsigned begun = (unsigned)(unsigned long long)from & 3;
+    const unsigned* const first = (const unsigned*)((const char*)from - begun);
+    const unsigned low = *first, high = begun + bytes > 4 ? first[1] : 0;
+    return __funnelshift_r(low, high, 8 * begun);
+}
+
 //@ bulk: address
 // Contiguous bytes, a multiple of 16, at addresses that are. With `mine` a whole warp comes to a
 // call, and the lane in which it is true asks. What is `Lasting` is the last to go from the L2.

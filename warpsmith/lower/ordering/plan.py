@@ -24,6 +24,7 @@ from warpsmith.lower.ordering.groups import (
     wait_before,
     waits,
 )
+from warpsmith.lower.ordering.late_fills import delay_fills
 from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge, mbarrier_edges
 from warpsmith.lower.ordering.products import Batch, delay_releases, place_batches
 from warpsmith.lower.ordering.scopes import Scope, Site, scopes, sites
@@ -104,6 +105,7 @@ def _order_groups(
         asking = [s for s in own if s.effect.done is done and _is_shared(s.buffer)]
         place_commits(own, done, {s: _holder(s, found, rest) for s in asking})
     later = delay_arrivals(scope, [guard for guard in rest if not guard.first.writes])
+    later += delay_fills(scope, [guard for guard in rest if guard not in later])
     rest = [guard for guard in rest if guard not in later]
     _await(scope, found, rest, Done.COPIES)
     fence_edges(found)

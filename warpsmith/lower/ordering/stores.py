@@ -11,7 +11,7 @@ from warpsmith.ir.scalar import Apply, Expr
 from warpsmith.kernel.clusters import ArriveRemote
 from warpsmith.kernel.effects import Done
 from warpsmith.kernel.nodes import If
-from warpsmith.kernel.rings import Advance, Arrive, AwaitCopies, Begin, Cursor, Jump
+from warpsmith.kernel.rings import Advance, Arrive, ArriveByWarp, AwaitCopies, Begin, Cursor, Jump
 from warpsmith.lower.ordering.groups import commits, waits
 from warpsmith.lower.ordering.mbarrier_edges import MbarrierEdge
 from warpsmith.lower.ordering.scopes import Scope, moving
@@ -44,10 +44,10 @@ def delay_arrivals(scope: Scope, guards: Sequence[MbarrierEdge]) -> list[Mbarrie
     cursor, arrival = (mine[0].first.cursor, mine[0].arrival) if mine else (None, None)
     if not scope.elected or len(rings) != 1 or cursor is None or arrival is None:
         return []
-    begin, advance = _begin(scope, cursor), moving(scope.root, cursor)
+    begin, advance = begin_of(scope, cursor), moving(scope.root, cursor)
     if any(guard.arrival is not arrival for guard in mine) or advance is None or begin is None:
         return []
-    if not _in_turn(scope, arrival, advance, cursor) or not _is_committed(arrival):
+    if not is_in_turn(scope, arrival, advance, cursor) or not is_committed(arrival, Done.STORES):
         return []
     assert isinstance(arrival.statement, Arrive | ArriveRemote)
     by_unit = any(guard.second.effect.done is Done.BYTES for guard in mine)
@@ -56,7 +56,7 @@ def delay_arrivals(scope: Scope, guards: Sequence[MbarrierEdge]) -> list[Mbarrie
         return []
     count = Cursor(f"{cursor.name}_open", cursor.stages)
     begin.after(Begin(count))
-    late = replace(arrival.statement, stage=_back(cursor, most))
+    late = replace(arrival.statement, stage=back(cursor, most))
     full = Apply("eq", (count.stage, integers.index(most)), DataType.Bool)
     (wait,) = arrival.before(AwaitCopies(bulk=True, pending=most))
     (released,) = arrival.before(If(full, (late,), uniform=True))
@@ -69,12 +69,13 @@ def delay_arrivals(scope: Scope, guards: Sequence[MbarrierEdge]) -> list[Mbarrie
     return mine
 
 
-def _begin(scope: Scope, cursor: Cursor) -> Node | None:
+def begin_of(scope: Scope, cursor: Cursor) -> Node | None:
+    """Where a cursor comes into being."""
     found = (n for n in scope.root.walk() if n.statement == Begin(cursor))
     return next(found, None)
 
 
-def _in_turn(scope: Scope, arrival: Node, advance: Node, cursor: Cursor) -> bool:
+def is_in_turn(scope: Scope, arrival: Node, advance: Node, cursor: Cursor) -> bool:
     """Whether each turn ends with this arrival, and goes on to the next stage."""
     moves = [
         node
@@ -84,20 +85,20 @@ def _in_turn(scope: Scope, arrival: Node, advance: Node, cursor: Cursor) -> bool
     return (
         moves == [advance]
         and advance.statement == Advance(cursor)
-        and isinstance(arrival.statement, Arrive | ArriveRemote)
+        and isinstance(arrival.statement, Arrive | ArriveByWarp | ArriveRemote)
         and arrival.statement.stage == cursor.stage
         and advance in arrival.siblings[arrival.place :]
     )
 
 
-def _is_committed(arrival: Node) -> bool:
-    """Whether the stores of a turn are one group, which nothing waits for yet."""
+def is_committed(arrival: Node, done: Done) -> bool:
+    """Whether the stores, or copies, of a turn are one group, which nothing waits for yet."""
     before = [node.statement for node in arrival.siblings[: arrival.place]]
-    waited = any(waits(statement, Done.STORES) is not None for statement in before)
-    return not waited and sum(commits(statement, Done.STORES) for statement in before) == 1
+    waited = any(waits(statement, done) is not None for statement in before)
+    return not waited and sum(commits(statement, done) for statement in before) == 1
 
 
-def _back(cursor: Cursor, by: int) -> Expr:
+def back(cursor: Cursor, by: int) -> Expr:
     """The stage so many before a cursor's."""
     early = integers.less(cursor.stage, by)
     wrapped = integers.add(cursor.stage, cursor.stages - by)

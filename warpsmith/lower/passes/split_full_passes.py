@@ -14,6 +14,8 @@ from warpsmith.ir.substitution import substitute
 from warpsmith.kernel.clusters import BY_WARP
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Declare, Element, For, If, Let, Statement
+from warpsmith.kernel.products import Multiply
+from warpsmith.kernel.rings import Advance
 from warpsmith.kernel.traversal import defined, replace_symbols, rewritten, walk, written
 from warpsmith.values import dataclass
 
@@ -35,7 +37,7 @@ def split_full_passes(kernel: Kernel) -> Kernel:
         for i0 < full0: { s += x[256*i0 + t]; }
         for i0r < n - full0: { if (256*(full0 + i0r) + t < N) s += x[256*(full0 + i0r) + t]; }
     """
-    names = _Names()
+    names = _Names(fills=(Advance,) if any(map(_multiplies, walk(kernel.body))) else ())
 
     def change(statement: Statement) -> list[Statement]:
         return _split_loop(statement, names) if isinstance(statement, For) else [statement]
@@ -46,8 +48,14 @@ def split_full_passes(kernel: Kernel) -> Kernel:
 
 @dataclass(slots=True)
 class _Names:
-    """Numbers the loops that are split."""
+    """Numbers the loops that are split.
 
+    Attributes:
+        fills: statements of loops by which all threads of a warp come, or none, besides `BY_WARP`:
+            ptxas has products wait for each other where threads part before them.
+    """
+
+    fills: tuple[type[Statement], ...]
     used: int = 0
 
 
@@ -64,7 +72,9 @@ def _split_loop(loop: For, names: _Names) -> list[Statement]:
     bound = made_in(inside)
     rooms = {c: room for c in conditions if (room := room_of(c, loop, bound)) is not None}
     rooms = {c: room for c, room in rooms.items() if not any(_excludes(c, o) for o in rooms)}
-    if any(isinstance(s, BY_WARP) for s in inside):  # all threads of a warp, or none
+    if any(
+        isinstance(s, (*BY_WARP, *names.fills)) for s in inside
+    ):  # all threads of a warp, or none
         rooms = {c: room for c, room in rooms.items() if not any(map(_differs, room))}
     if not rooms:
         return [loop]
@@ -103,6 +113,10 @@ def _excludes(condition: Expr, other: Expr) -> bool:
     assert isinstance(other, Apply)
     (a, b), (c, d) = condition.args, other.args
     return upper_bound(integers.sub(integers.add(b, d), integers.add(a, c))) <= 1
+
+
+def _multiplies(statement: Statement) -> bool:
+    return isinstance(statement, Multiply)
 
 
 def _is_apart(statement: Statement) -> bool:
