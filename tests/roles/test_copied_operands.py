@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from tests.support.meeting_kernels import planned_kernel
 from tests.support.meetings import MEETINGS
 from tests.support.product_schedules import by_hand
 from tests.support.simulating import reported
-from warpsmith import DataType, LoadStoreOpType
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 from warpsmith.engine.proofs import prove
 from warpsmith.kernel.agents import Branch
 from warpsmith.kernel.kernel import Kernel
@@ -84,6 +84,41 @@ def test_what_begins_anywhere() -> None:
     shifted = room[3:].reshape(x.shape)
     shifted[:] = x
     check(clean_result(by_hand(), [shifted, weight]), x, weight)
+
+
+def test_an_operand_that_threads_compute() -> None:
+    """It lies where its swizzle begins, and is 0 past its ends."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([60, 50], True, DataType.Half)
+        weight = fd.define_tensor([40, 50], True, DataType.Int8)
+        narrow: Any = fd.ops.cast(weight, DataType.Half)
+        out: Any = fd.ops.linear(x, narrow, dtype=DataType.Float)
+        fd.add_output(out)
+        product, tile = cast(Any, out.cache_before()), cast(Any, x.cache_after())
+        for tensor, rows, columns in (
+            (out, 64, 40),
+            (product, 64, 40),
+            (tile, 64, 64),
+            (narrow, 40, 64),
+        ):
+            tensor.split(1, columns)
+            tensor.split(0, rows)
+            tensor.reorder({1: 2, 2: 1})
+        for tensor in (tile, narrow):
+            tensor.set_memory_type(MemoryType.shared)
+            tensor.set_swizzle(128)
+            tensor.merge(2)
+            tensor.split(2, 128)
+            tensor.axis(3).parallelize(ParallelType.block_x)
+        product.split(4, 16)
+        product.reorder({4: 2})
+        product.tensorize()
+        out.split_fragments()
+        out.axis(2).parallelize(ParallelType.block_x)
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-9, 9, (rows, 50)) for rows in (60, 40))
+    result = clean_result(fd, [a.astype(np.float16), b.astype(np.int8)])
+    np.testing.assert_array_equal(result, a @ b.T)
 
 
 @cache

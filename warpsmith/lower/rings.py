@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from warpsmith.errors import ScheduleError
 from warpsmith.ir import integers
@@ -133,7 +134,8 @@ class Rings:
         """The buffer of a tensor in registers or shared memory, all stages of it."""
         drained = self.is_drained(tensor)
         if not drained and not self.is_filled(tensor):
-            return Buffer(tensor.name, tensor.dtype, tensor.memory, elements)
+            made = Buffer(tensor.name, tensor.dtype, tensor.memory, elements)
+            return replace(made, alignment=_alignment(tensor, drained)) if tensor.swizzle else made
         stages = tensor.buffering.stages if tensor.buffering else 1
         return Buffer(
             tensor.name,
