@@ -339,6 +339,6 @@ def test_a_plan_that_leaves_nothing_more_out_is_no_loop(
             raise NoKernelError(unfit)
         return (unfit,)
 
-    monkeypatch.setattr(fitting if place == "misfits" else executable, place, found)
+    monkeypatch.setattr(fitting if place == "unsupported_segments" else executable, place, found)
     with pytest.raises(InternalError, match="pointwise is left out, and planned again"):
         Executable(negated().fusion).plan_for([np.ones((4, 8), np.float32)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from warpsmith.engine.contiguous import Dimensions, rely_on
 from warpsmith.engine.planned import PlannedSegment
@@ -10,6 +11,7 @@ from warpsmith.errors import InternalError, SchedulerRefusal
 from warpsmith.ir.dtypes import DataType
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.begun import begin_in_products, check_begun
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.forms import add_narrow_forms
@@ -92,8 +94,12 @@ def plan_prepared(
         fusion, offers = fusion.draft(), None
         padded = copy_operands(fusion, packing)
         split_halves(fusion, packing.halves)
+    if decided.begun:
+        fusion, offers = fusion.draft(), None
+        begin_in_products(fusion, decided.begun)
     parts = without, padded, empty, packing.computed, decided
     segments = in_place(cut(fusion, *parts, target=target, offers=offers))
+    check_begun(fusion, segments)
     last, settled = len(segments) - 1, _settled(fusion)
     planned: list[PlannedSegment] = []
     known: dict[Hashable, PlannedSegment] = {}
@@ -126,13 +132,21 @@ def _settled(fusion: Fusion) -> frozenset[str]:
 
 
 def unsupported_segments(segments: Sequence[PlannedSegment], problem: Problem) -> tuple[Unfit, ...]:
-    """Schedulers that cannot take their parts of a call of these sizes, each with the reason."""
+    """Schedulers that cannot take their parts of a call of these sizes, each with the reason; those
+    behind one that decides sizes are asked with these.
+    """
     found: list[Unfit] = []
     for planned in segments:
         reason = planned.unsupported_sizes(problem)
-        if planned.candidate is not None and reason:
+        candidate = planned.candidate
+        if candidate is not None and reason:
             made = frozenset(tensor.name for tensor in planned.segment.fusion.computed)
-            found.append(Unfit(planned.candidate.scheduler, reason, made))
+            found.append(Unfit(candidate.scheduler, reason, made))
+        if candidate is not None and candidate.decides:
+            if reason:
+                break
+            decided = agreed([planned], problem)
+            problem = replace(problem, values={**problem.values, **decided})
     return tuple(found)
 
 

@@ -194,13 +194,11 @@ class Rings:
         if self.crosses(tensor):
             return
         stores = self._drained[tensor]
-        others = [c.name for c in fusion.consumers(tensor) if c not in stores]
-        if others or tensor.copied_by.loads:
-            carrier = f"itself loaded by {tensor.copied_by.value}"
-            why = f"also read by {', '.join(others)}" if others else carrier
+        if tensor.copied_by.loads:
             uses = ", ".join(store.name for store in stores)
             raise ScheduleError(
-                f"{tensor.name} is stored by TMA and {why}: one ring cannot order both",
+                f"{tensor.name} is stored by TMA and itself loaded by {tensor.copied_by.value}: "
+                "one ring cannot order both",
                 code="WS0294",
                 remedy="store a copy of its own, in shared memory: "
                 f"{tensor.name}.cache_after(cached_uses=[{uses}])",

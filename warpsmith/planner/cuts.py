@@ -12,14 +12,14 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.planner.other_kernels import Other, between, other
 from warpsmith.planner.prices import Planned, Prices
 from warpsmith.planner.stored import Stored, stored
+from warpsmith.schedulers.matmul.partials import has_parts
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.columns import BLOCKS
 from warpsmith.values import dataclass
 
-PARTIAL = Other(
-    refusals=(("inner_outer", "blocks sum columns of their own rows, which others add up"),)
-)
-"""What is said of such sums: no block sees those of all others while they are made."""
+PARTIAL = ("inner_outer", "blocks sum columns of their own rows, which others add up")
+PARTS = ("matmul", "threads reduce what they have of a tile, which others join")
+"""What is said of such results: nobody sees those of all others while they are made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +95,10 @@ def cuts(plan: Sequence[Planned], problem: Problem, most: int) -> Iterator[Cut]:
                 (1 + len(users)) * kept.size / rates.memory,
                 rates.launch_us,
                 (prices.us(planned, problem), prices.us(first, problem)),
-                PARTIAL
-                if _is_partial(tensor)
-                else _kept_apart(plan, writer, users[0])
+                _partial(tensor)
+                or _kept_apart(plan, writer, users[0])
                 or other(both, problem, {name for p in (planned, first) for name in _takers(p)}),
-                None if _is_partial(tensor) else _again(both, first, problem),
+                None if _partial(tensor) else _again(both, first, problem),
             )
 
 
@@ -113,10 +112,14 @@ def _kept_apart(plan: Sequence[Planned], writer: int, reader: int) -> Other | No
     return Other(refusals=(("order", reason),))
 
 
-def _is_partial(tensor: TensorView) -> bool:
-    """Whether a tensor has the sums of each block's rows, of as many as the schedule says."""
+def _partial(tensor: TensorView) -> Other | None:
+    """What is said of a tensor that has the sums of each block's rows, of as many as the schedule
+    says, or what threads reduced of a tile; None of others.
+    """
     extents = (node for axis in tensor.shape_axes for node in axis.extent.walk())
-    return any(isinstance(node, Symbol) and node.name.startswith(BLOCKS) for node in extents)
+    if any(isinstance(node, Symbol) and node.name.startswith(BLOCKS) for node in extents):
+        return Other(refusals=(PARTIAL,))
+    return Other(refusals=(PARTS,)) if has_parts(tensor) else None
 
 
 def _takers(planned: Planned) -> Iterator[str]:

@@ -17,6 +17,7 @@ from warpsmith.planner.forms import narrow_forms
 from warpsmith.planner.prologues import prologue_of
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.matmul.blocks import factors_of
+from warpsmith.schedulers.matmul.partials import is_partial
 from warpsmith.values import dataclass
 
 BY_THREADS = "matmul_by_threads"
@@ -253,6 +254,7 @@ def _cheapest(offers: Offers, grown: tuple[int, ...], products: tuple[int, ...])
             needed.add(number)
         form = graph.tensors[offers.forms.get(number, number)]
         free = form.number in graph.results or number in offers.values
+        free = free or is_partial(graph.operations[graph.maker[number]])
         cost[number] = 0 if free else form.dtype.size
     results = [number for product in products for number in graph.made(product)]
     readers[_PRODUCTS], cost[_PRODUCTS] = list(results), _NEVER

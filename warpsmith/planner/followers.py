@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from warpsmith.ir.exprs import Move, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.tensor import Operation
+from warpsmith.schedulers.matmul.partials import is_partial
 
 
 def followers(
@@ -69,6 +70,8 @@ def _keeps_elements(
     """Whether it computes each element of its result of one place of a product."""
     if isinstance(operation, Move):
         return operation.kind != "expand" and (reshapes or operation.kind != "reshape")
+    if is_partial(operation):
+        return True
     if not isinstance(operation, Pointwise):
         return False
     size = len(operation.output.concrete_order())

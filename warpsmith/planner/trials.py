@@ -15,6 +15,7 @@ from warpsmith.ir.exprs import Matmul, Move, Pointwise, Reduction
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.ir.tensor import TensorView
+from warpsmith.planner.begun import begun
 from warpsmith.planner.crossing import enlarges
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.planner.divided import divided
@@ -28,6 +29,9 @@ from warpsmith.schedulers.traffic import Traffic, elements, instructions
 
 WORTH = 1.05
 """So many times as fast the kernels that differ are predicted to be where a plan is left."""
+
+WORTH_BEGINNING = 1.01
+"""The same where a product's kernel begins a reduction: what it computes else stays as it is."""
 
 MOST_TRIALS = 12
 """Plans that are tried for a call."""
@@ -47,7 +51,7 @@ def faster(
     best: Plan = first
     prices, decided, trials = Prices(), NOTHING, 0
 
-    def one_of(ways: Iterable[Decided]) -> bool:
+    def one_of(ways: Iterable[Decided], worth: float = WORTH) -> bool:
         """Take the way that saves most, where one saves enough."""
         nonlocal best, decided
         found: list[tuple[float, Decided, Plan]] = []
@@ -55,7 +59,7 @@ def faster(
             trial = plan(decided | way)
             if trial is not None:
                 before, after = prices.both(best, trial)
-                found += [(before - after, way, trial)] if after * WORTH < before else []
+                found += [(before - after, way, trial)] if after * worth < before else []
         if found:
             _, way, best = max(found, key=lambda each: each[0])
             decided |= way
@@ -66,8 +70,10 @@ def faster(
         one_of([Decided(joined=joined)] if joined else [])
 
     join()
-    changed = False
-    for ways in _proposals(offers, *best, prices):
+    proposals, changed = _proposals(offers, *best, prices), False
+    for ways in begun(offers, best[0]):
+        changed |= one_of(ways, WORTH_BEGINNING)
+    for ways in proposals:
         changed |= one_of(ways[: max(0, MOST_TRIALS - trials)])
         trials += len(ways)
     if changed:

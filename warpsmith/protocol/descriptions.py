@@ -87,7 +87,7 @@ class _Collected:
                 self._shape.append(_has_bytes(fill))
                 self._stamps += (fill.arrivals, fill.seen)
         self._stamps += (place.reads, place.fences, place.writes, place.stores, place.products)
-        self._stamps += (place.past, place.past_fences)
+        self._stamps += (place.past, place.past_fences, place.shown)
         self._shape += (
             (place.filled, place.filler, place.filling[0], number),
             tuple(place.copying.items()),

@@ -286,6 +286,7 @@ class Machine(Ends):
                 actor.fenced = clock.copy()
                 for at in actor.unfenced:
                     self.places[at].fences[number] = clock[number]
+                    self.places[at].shown.setdefault(number, clock[number])
                 actor.unfenced.clear()
                 clock[number] += 1
             case Kind.STORE:

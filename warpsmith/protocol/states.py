@@ -103,6 +103,7 @@ class PlaceState:
         reads, writes, stores, products: by actor, the stamp of its latest one; `PENDING` for
             asynchronous ones that are not awaited.
         fences: by actor, the stamp of a proxy fence after its latest access.
+        shown: by actor, that of the first after its latest write: asynchronous reads see it.
         copying, storing, multiplying: by actor, asynchronous accesses that are not awaited.
     """
 
@@ -118,6 +119,7 @@ class PlaceState:
         "past_fences",
         "products",
         "reads",
+        "shown",
         "stores",
         "storing",
         "writes",
@@ -132,6 +134,7 @@ class PlaceState:
         self.writes: dict[int, int] = {}
         self.stores: dict[int, int] = {}
         self.fences: dict[int, int] = {}
+        self.shown: dict[int, int] = {}
         self.products: dict[int, int] = {}
         self.copying: dict[int, int] = {}
         self.storing: dict[int, int] = {}
@@ -147,7 +150,7 @@ class PlaceState:
             self.past_fences = dict(self.fences)
         self.filled = True
         self.fill, self.filler, self.filling = fill, filler, filling
-        for used in (*uses, self.fences):
+        for used in (*uses, self.fences, self.shown):
             used.clear()
 
     def asynchronous(self, sort: int) -> tuple[dict[int, int], dict[int, int]]:

@@ -39,6 +39,7 @@ class Uses(Breaks):
         if self.skeleton.places[at].by_tma:
             actor.unfenced.add(at)
             place.fences.pop(number, None)
+            place.shown.pop(number, None)
 
     def _store(self, number: int, actor: ActorState, at: int) -> None:
         """The TMA unit reads a place: all writes are known, and fenced by those who wrote."""
@@ -48,7 +49,7 @@ class Uses(Breaks):
         for other, stamp in place.writes.items():
             if clock[other] < stamp:
                 self._unfilled(number, at, (other,))
-            if clock[other] < place.fences.get(other, PENDING):
+            if clock[other] < place.shown.get(other, PENDING):
                 self._unfenced(number, at, other, "writes, and the TMA unit reads it")
         self._begun(number, actor, at, Async.STORES)
 
@@ -63,7 +64,7 @@ class Uses(Breaks):
         for other, stamp in place.writes.items():
             if clock[other] < stamp:
                 self._unfilled(number, at, (other,))
-            if clock[other] < place.fences.get(other, PENDING):
+            if clock[other] < place.shown.get(other, PENDING):
                 what, unit = "writes, and a product reads it", "tensor cores"
                 self._unfenced(number, at, other, what, unit)
         self._begun(number, actor, at, Async.PRODUCTS)

@@ -98,7 +98,7 @@ class InPlace:
         return (
             *spanned(statements[:first], self.pipeline, stage, acquire, commit),
             *self._used(by_elected(statements[first : last + 1], names), stage),
-            *statements[last + 1 :],
+            *at_stage(statements[last + 1 :], self.pipeline, stage),  # threads may read it, too
         )
 
     def carry(self) -> Statements:

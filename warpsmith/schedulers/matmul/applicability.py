@@ -14,8 +14,9 @@ from warpsmith.ir.reads import Read, at, start_and_step, stretch_of
 from warpsmith.ir.tensor import Operation, TensorView
 from warpsmith.layouts.matrices import WORD
 from warpsmith.reach import reached
-from warpsmith.schedulers.matmul import prologues
+from warpsmith.schedulers.matmul import partials, prologues
 from warpsmith.schedulers.matmul.blocks import factors_of, unscaled
+from warpsmith.schedulers.matmul.partials import has_parts, is_partial
 from warpsmith.schedulers.matmul.sectors import DEPTH_BYTES
 from warpsmith.schedulers.matmul.shape import (
     fastest_of,
@@ -164,15 +165,18 @@ def _results(fusion: Program, products: list[Matmul]) -> str:
     """Why what is computed from products, and beside them, does not fit their loops."""
     product, *_ = products
     others = _beside(fusion, products)
+    others = [op for op in others if not is_partial(op)]
     if not all(_is_pointwise(other) or _is_small_read(other, product) for other in others):
         return "it has other operations than pointwise ones beside the product"
+    if reason := partials.refusal(fusion, product):
+        return reason
     domains = map_of(fusion)
     wanted = _dimensions(domains, product.output)
     walked = [domains.group(axis) for axis in product.output.root if not axis.is_broadcast]
     if len(set(walked)) < len(walked):
         return f"two dimensions of {product.output.name} come from one dimension of its inputs"
     for output in dict.fromkeys(output.value for output in fusion.outputs):
-        if sorted(_dimensions(domains, output)) != sorted(wanted):
+        if not has_parts(output) and sorted(_dimensions(domains, output)) != sorted(wanted):
             return f"its output {output.name} has other dimensions than the product"
     if any(_dimensions(domains, each.output) != wanted for each in products):
         return "its products have different dimensions"

@@ -33,6 +33,7 @@ from warpsmith.schedulers.matmul.epilogue import Epilogue, bind_groups
 from warpsmith.schedulers.matmul.heuristic import products_of
 from warpsmith.schedulers.matmul.joins import Join, own_steps, share_out, shared
 from warpsmith.schedulers.matmul.params import OPERANDS, MatmulParams
+from warpsmith.schedulers.matmul.partials import Begun
 from warpsmith.schedulers.matmul.prologues import Held
 from warpsmith.schedulers.matmul.room import piece_of
 from warpsmith.schedulers.matmul.scales import Scales
@@ -70,6 +71,7 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     A group is a warp group, along block_y; its threads lie along block_x. Where results are not
     staged, outputs have the loops of the epilogue, without the chunk. Batches are a part of `turn`.
     """
+    begun = Begun.of(fusion, caches, params)
     product, *others = products_of(fusion)
     shape = shape_of(product)
     if params.swapped:
@@ -81,19 +83,21 @@ def apply(fusion: Fusion, caches: tuple[Cached, ...], params: MatmulParams) -> N
     first = held.tiles if held else {product.a: 1}
     tiles = {tile: (0, is_turned(product, 0), packed) for tile, packed in first.items()}
     tiles.update({each.b: (1, is_turned(each, 1), 1) for each in products})
-    reference = next(cached.memory for cached in caches if not cached.load)
-    epilogue = Epilogue.of(products, shape, caches, params)
+    apart = begun.tensors
+    reference = next(c.memory for c in caches if not (c.load or c.memory in apart))
+    epilogue = Epilogue.of(products, shape, caches, begun, params)
     scales = Scales.of(fusion, product, params)
     for tile in tiles:
         set_memory_type(tile, MemoryType.shared)
         set_load_store_op(tile, LoadStoreOpType.tma)
     _in_order(reference, product, shape)
     _tiles(reference, params, by_group=product.ends is not None)
-    transform_like(reference)
-    parallelize_like(reference)
+    whole = [tensor for tensor in fusion.computed if tensor not in apart] if apart else []
+    transform_like(reference, whole)
+    parallelize_like(reference, selected_tensors=whole)
     sums = [each.output for each in products] if scales is None else [scales.blocks.sums]
     inside = () if scales is None else (product.output, *scales.inside)
-    before = {*tiles, *(held.tensors if held else ())}
+    before = {*tiles, *(held.tensors if held else ()), *apart}
     beside = [t for t in fusion.computed if t not in {*sums, *inside, *before}]
     for tile, (which, turned, packed) in tiles.items():
         _load(tile, params, which, turned=turned, packed=packed)

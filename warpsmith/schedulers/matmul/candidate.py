@@ -10,6 +10,7 @@ from warpsmith.schedulers.matmul import applicability, apply, heuristic, words
 from warpsmith.schedulers.matmul.blocks import by_blocks
 from warpsmith.schedulers.matmul.heuristic import MatmulParams, Work
 from warpsmith.schedulers.matmul.memory import unstaged
+from warpsmith.schedulers.matmul.partials import partials_of, settled, sizes_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.target import Target
 
@@ -33,6 +34,14 @@ class Product(Candidate):
 
     def parameters(self, problem: Problem) -> MatmulParams:
         return heuristic.choose(self.fusion, problem)
+
+    @property
+    def decides(self) -> tuple[str, ...]:
+        return tuple(size.name for size in sizes_of(partials_of(self.fusion)))
+
+    def agreed(self, params: MatmulParams, problem: Problem) -> dict[str, int]:
+        values = settled(params)
+        return {n: next(values[k] for k in values if n.startswith(k)) for n in self.decides}
 
     def predicted(self, problem: Problem) -> Compared:
         return words.compared(self._works(problem), problem)

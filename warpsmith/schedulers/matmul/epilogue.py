@@ -33,6 +33,7 @@ from warpsmith.schedule.transforms import (
 from warpsmith.schedulers.caching import Cached
 from warpsmith.schedulers.matmul.memory import MATRIX_BYTES, PAIR, TMA_BYTES
 from warpsmith.schedulers.matmul.params import OPERANDS, STORED, MatmulParams
+from warpsmith.schedulers.matmul.partials import PART, Begun, settled
 from warpsmith.schedulers.matmul.shape import Shape, places_of
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS
 from warpsmith.targets.atoms import ROWS
@@ -58,6 +59,7 @@ class Epilogue:
         caches: copies of all inputs and outputs.
         staged: by output, its copy in shared memory, which the TMA unit stores, or threads do.
         loaded: by the register copy of an input, the copy in shared memory that the TMA unit loads.
+        begun: reductions that threads begin, of what they hold or of what is staged.
     """
 
     product: Matmul
@@ -65,6 +67,7 @@ class Epilogue:
     caches: tuple[Cached, ...]
     staged: dict[TensorView, TensorView]
     loaded: dict[TensorView, TensorView]
+    begun: Begun
     params: MatmulParams
 
     @classmethod
@@ -73,6 +76,7 @@ class Epilogue:
         products: Sequence[Matmul],
         shape: Shape,
         caches: tuple[Cached, ...],
+        begun: Begun,
         params: MatmulParams,
     ) -> Epilogue:
         """Put copies in shared memory between, before any loops are made.
@@ -91,7 +95,8 @@ class Epilogue:
             elif cached.memory.name in params.staged:
                 by_threads = cached.memory.name in dict(params.by_rows)
                 staged[cached.memory] = _stage(cached, by_threads=by_threads)
-        return cls(products[0], shape, caches, staged, loaded, params)
+        begun = begun.read_staged(Fusion.of(operands[0]), staged, caches)
+        return cls(products[0], shape, caches, staged, loaded, begun, params)
 
     def lay_on(self, beside: list[TensorView], sums: Sequence[TensorView]) -> None:
         """Give all of it loops: `[turn, grid_x, chunk, group, thread, columns / 8, 2, 2]` where
@@ -103,6 +108,7 @@ class Epilogue:
         """
         at, chunk = self.params.outside, self.params.chunk
         boxes, places = {*self.staged, *self.loaded.values()}, set(self.staged.values())
+        read = set(self.begun.reads.values())
         for tensor in beside:
             if chunk:
                 split(tensor, at + 1, chunk)  # turn, grid, rows, chunk, columns
@@ -111,6 +117,9 @@ class Epilogue:
                 continue
             if tensor in boxes:
                 self._box(tensor)
+                continue
+            if tensor in read:
+                self._column(tensor)
                 continue
             rows = tensor.loop[at]
             split(tensor, at, ROWS)
@@ -124,7 +133,10 @@ class Epilogue:
         for memory, staged in self.staged.items():
             self._write(staged, memory)
         self._pairs()
-        self._inline([t for t in beside if t not in boxes | places], sums)
+        if self.begun.tensors:
+            first = next(c.register for c in self.caches if c.memory in self.staged)
+            self.begun.lay(first, self.params)
+        self._inline([t for t in beside if t not in boxes | places | read], sums)
 
     @property
     def by_rows(self) -> dict[str, int]:
@@ -147,6 +159,21 @@ class Epilogue:
         bind_groups(output, at + 1, self.params)
         if self.params.ping_pong > 1:
             order_groups(output, "epilogue")
+
+    def _column(self, read: TensorView) -> None:
+        """The threads of a group read columns of its rows of a chunk, neighbours next to each
+        other, each a part of these rows.
+        """
+        at, each = self.params.outside, settled(self.params)[PART]
+        split(read, at, ROWS)
+        reorder(read, {at + 2: at})  # chunk, group, 64, columns
+        split(read, at + 2, each)
+        reorder(read, {at + 4: at + 3})
+        merge(read, at + 2)
+        parallelize(read, at + 2, ParallelType.block_x)
+        bind_groups(read, at + 1, self.params)
+        if self.params.ping_pong > 1:
+            order_groups(read, "epilogue")
 
     def _place(self, staged: TensorView, rows: IterDomain) -> None:
         """How a chunk lies in shared memory: by rows, or by columns of 64 rows where these are the
@@ -230,6 +257,7 @@ class Epilogue:
             inline_at(output, at + 1 - self.params.at_once, selected_tensors=[staged])
         results = [cached.register for cached in self.caches if cached.memory in self.staged]
         inside = [t for t in computed if not (t.is_output or t in self.loaded)]
+        inside += [*self.begun.reads.values(), *self.begun.rows]
         if inside:  # what is staged too: one of them may read another
             inline_most(Fusion.of(last), inside, dict.fromkeys(results, whole_at))
         if self.loaded:  # behind those that read one: its loop would hold them, one before another

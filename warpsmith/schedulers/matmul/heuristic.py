@@ -24,6 +24,12 @@ from warpsmith.schedulers.matmul.candidates import (
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers, dividing
+from warpsmith.schedulers.matmul.partials import (
+    counted_parts,
+    part_bytes,
+    reduced_as,
+    whole_chunks,
+)
 from warpsmith.schedulers.matmul.passing import read_once
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
 from warpsmith.schedulers.matmul.random import KEPT, RANDOM, random_beside, share_behind
@@ -85,6 +91,7 @@ class Work:
         scales: that differ along k.
         fours: as of the parameters.
         groups: of a grouped product, none of whose tiles has rows of two.
+        begun: reductions of the results that threads begin: of columns, and of rows.
         prologue: what the first operand's tiles take; None where they are loaded as they are.
     """
 
@@ -105,6 +112,7 @@ class Work:
     scales: tuple[Spread, ...] = ()
     fours: tuple[str, ...] = ()
     groups: int | None = None
+    begun: tuple[int, int] = (0, 0)
     prologue: Prologue | None = None
 
     @property
@@ -149,7 +157,8 @@ class Work:
         operations = self.operations + self.drawn * share_behind(ways, self.k)
         epilogue = (operations, lines, self.moved.by_threads)
         down = shared_by(ways.down, ways.columns, turned=self.turned[1])
-        return predicted_us(
+        parts = 2 * self.batches * self.m * self.n * part_bytes(self.begun, ways)
+        return parts / target.rates.memory + predicted_us(
             ways,
             self.m + spare,
             self.n,
@@ -228,7 +237,10 @@ class Work:
             return found
         again = (found.ping_pong == 0) | (tiles > found.blocks)  # else none has a second tile
         limits = problem.target.family.limits
-        parted = with_parts(found.at(again), tiles[again], self.k, limits)
+        if any(self.begun):
+            parted = found.at(again & whole_chunks(self.begun, found))
+        else:
+            parted = with_parts(found.at(again), tiles[again], self.k, limits)
         return with_shared_stages(parted, self.loaded_columns(parted), self.k, self.moved, limits)
 
     def _made(self, params: MatmulParams, target: Target) -> MatmulParams:
@@ -263,6 +275,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
     by_group, behind = product.rows_and_groups, _behind(fusion, product)
+    begun = counted_parts(fusion)
     return Work(
         m=m,
         n=n,
@@ -273,13 +286,14 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         element=atom.size,
         odd=atom.takes(MOST_COLUMNS - STEP),
         turned=turned,
-        operations=counted(behind),
+        operations=counted(behind) + reduced_as(begun),
         drawn=random_beside(behind),
         moved=beside(fusion, product, shape, problem),
         products=len(products),
         scales=tuple(s.swapped if swapped else s for s in blocks.scales.values()) if blocks else (),
         fours=in_fours(fusion, product, problem),
         groups=None if by_group is None else problem.size(by_group[1].extent),
+        begun=begun,
         prologue=prologue_of(fusion, product.b if swapped else product.a),
     )
 
@@ -299,7 +313,7 @@ def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
     both where that makes columns few, or results are turned on their way."""
     work = work_of(fusion, problem, swapped=is_computed(product_of(fusion).b))
     plain = work.products == 1 and work.prologue is None
-    if plain and work.groups is None and min(work.m, work.n):
+    if plain and work.groups is None and min(work.m, work.n) and not any(work.begun):
         other = work_of(fusion, problem, swapped=True)
         if other.few or (other.moved.staged and not work.scales):
             return work, other
@@ -319,6 +333,8 @@ def unsupported_sizes(fusion: Program, problem: Problem) -> str:
     if reason := unloadable(fusion, problem):
         return reason
     works = works_of(fusion, problem)
+    if any(works[0].begun) and not any(len(work.ways(problem)) for work in works):
+        return "no tile of its product is staged whole, of which threads could reduce columns"
     if works[0].prologue is None or any(len(work.ways(problem)) for work in works):
         return ""
     return "no tile of its product has room for what its operand is computed from"

@@ -17,6 +17,7 @@ from warpsmith.schedulers.caching import in_memory
 from warpsmith.schedulers.matmul.applicability import MAP_RANK
 from warpsmith.schedulers.matmul.blocks import carried, scale_input
 from warpsmith.schedulers.matmul.params import FOUR, Count
+from warpsmith.schedulers.matmul.partials import has_parts
 from warpsmith.schedulers.matmul.shape import Shape, places_of, shape_of, sources_of, tiles_of
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
@@ -151,7 +152,7 @@ def beside(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
     by_rows: dict[str, int] = {}
     has: dict[TensorView, tuple[bool, bool]] = {}
     domains, upright = map_of(fusion), shape == shape_of(product)
-    outputs = {output.value for output in fusion.outputs}
+    outputs = set(_whole(fusion))
     turned = all(output.dtype.size == MATRIX_BYTES for output in outputs)
     for memory, copy in _copies(fusion):
         places = places_of(domains, product, copy)
@@ -254,7 +255,7 @@ def _fits(memory: TensorView, each: int, problem: Problem) -> bool:
 
 def unstaged(fusion: Program, product: Matmul, problem: Problem) -> str:
     """Why the TMA unit does not store a result; empty where it stores all."""
-    outputs = dict.fromkeys(output.value for output in fusion.outputs)
+    outputs = _whole(fusion)
     refusals = (box_refusal(fusion, product, each, each, problem) for each in outputs)
     return next(filter(None, refusals), "")
 
@@ -297,5 +298,11 @@ def _copies(fusion: Program) -> Iterator[tuple[TensorView, TensorView]]:
         for use in fusion.uses(tensor):
             if use.outputs[0] not in inside and not in_memory(use, tensor):
                 yield tensor, use.outputs[0]
-    for output in dict.fromkeys(output.value for output in fusion.outputs):
+    for output in _whole(fusion):
         yield output, output
+
+
+def _whole(fusion: Program) -> list[TensorView]:
+    """The results but those that are partial, which threads store."""
+    outputs = dict.fromkeys(output.value for output in fusion.outputs)
+    return [output for output in outputs if not has_parts(output)]
