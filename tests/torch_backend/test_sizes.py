@@ -137,6 +137,23 @@ def test_numbers_of_a_call_are_no_sizes() -> None:
             torch.testing.assert_close(fast(x, number), moved(x, number))
 
 
+def test_slices_behind_the_end_are_empty() -> None:
+    """They begin there, whatever number of the call says so; so do those that are written."""
+
+    def behind(x: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x + 1
+        y[n:9] *= 2
+        y[:, n:9:2] *= 3
+        return torch.cat([x * 2, x[n:9], x[n::2]]), y
+
+    torch._dynamo.reset()
+    fast, x = torch.compile(behind, backend=backend, dynamic=True), torch.randn(5, 3)
+    with knobs.scope(device="sim"):
+        for n in (8, 3, 5):
+            torch.testing.assert_close(fast(x, n), behind(x, n))
+    assert not any(graph.reasons for graph in warpsmith.report().graphs[-2:])
+
+
 def test_a_pad_asks_nothing_of_a_size_that_it_goes_beyond() -> None:
     @fuse
     def padded(x: object) -> object:

@@ -172,6 +172,8 @@ def numbered(
 def sliced(at: At, x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
     """How long the slice is, torch has found."""
     place = dim % x.rank
+    if integers.constant(at.shape[place]) == 0:
+        return ops.narrow(x, place, 0, 0)
     first = _first_place(start, x.shape_axes[place].extent)
     if step == 1:
         return ops.narrow(x, place, first, at.shape[place])
@@ -187,7 +189,7 @@ _NO_END = 2**62
 
 
 def _first_place(start: Any, extent: Expr) -> Any:
-    """Where a slice begins; symbols are known to be inside."""
+    """Where a slice of some elements begins; symbols are known to be inside."""
     if start is None or isinstance(start, int):
         first = start or 0
         from_end = integers.maximum(integers.ZERO, integers.add(extent, first))
@@ -208,6 +210,8 @@ def slice_set(
     place = dim % x.rank
     value = x.definition.value if isinstance(x.definition, Full) else 0
     extent = x.shape_axes[place].extent
+    if integers.constant(part.shape_axes[place].extent) == 0:
+        return ops.set(x)
     first = _first_place(start, extent)
     part = _apart(part, place, step, integers.sub(extent, first), value)
     last = integers.add(first, part.shape_axes[place].extent)
