@@ -82,6 +82,11 @@ def broken_by(skeleton: Skeleton) -> Rule | None:
         (Rule.PROXY, [[WRITE, STORE, COMMIT_STORES, stores()]]),
         (Rule.PROXY, [[FENCE, WRITE, STORE, COMMIT_STORES, stores()]]),
         (Rule.PROXY, [[WRITE, MEET], [MEET, FENCE, STORE, COMMIT_STORES, stores()]]),
+        # who wrote, and fenced, may read on beside the unit
+        (None, [[WRITE, FENCE, MEET, STORE, COMMIT_STORES, stores()], [MEET, READ]]),
+        (None, [[MEET, STORE, COMMIT_STORES, stores()], [WRITE, FENCE, READ, MEET]]),
+        (Rule.PROXY, [[MEET, STORE, COMMIT_STORES, stores()], [WRITE, READ, MEET]]),
+        (Rule.PROXY, [[MEET, STORE, COMMIT_STORES, stores()], [WRITE, FENCE, WRITE, MEET, READ]]),
         (Rule.UNFILLED, [[STORE, COMMIT_STORES, stores()]]),
         (Rule.OVERWRITTEN, [[WRITE, FENCE, STORE, COMMIT_STORES, WRITE, stores()]]),
         # --- loads

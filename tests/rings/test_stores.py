@@ -16,7 +16,7 @@ from tests.support.tiling import (
     storing,
     text_of,
 )
-from warpsmith import DataType, FusionDefinition, LoadStoreOpType
+from warpsmith import DataType, FusionDefinition, LoadStoreOpType, MemoryType, ParallelType
 
 TMA, BULK = LoadStoreOpType.tma, LoadStoreOpType.bulk
 
@@ -199,3 +199,39 @@ def test_runs_are_parts_of_rows_or_whole_rows(
 @pytest.mark.parametrize("size", [64, 100, 1000])
 def test_blocks_of_the_grid_store_their_own_runs(carrier: LoadStoreOpType, size: int) -> None:
     one_more(storing(Tiling((64,), grid=True), carrier), random_array((size,)))
+
+
+@pytest.mark.parametrize("stages", [0, 2, 3])
+def test_threads_read_what_is_stored(stages: int) -> None:
+    """Other threads than those that wrote it, of the same stage, while the TMA unit stores it."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor([-1, 64], True)
+        y = fd.ops.add(x, 1.0)
+        fd.add_output(y)
+        made = y.cache_before()
+        staged = made.cache_after(cached_uses=[y])
+        y.set_load_store_op(TMA)
+        total = fd.ops.sum(fd.ops.mul(staged, 2.0), [1])
+        fd.add_output(total)
+        summed = total.cache_before()
+        staged.set_memory_type(MemoryType.shared)
+        doubled = summed.definition.source
+        for tensor in (y, made, staged, doubled, summed, total):
+            tensor.split(0, 32)
+        for tensor in (doubled, summed, total):
+            tensor.axis(1).parallelize(ParallelType.block_x)
+        for tensor in (made, staged):
+            tensor.merge(1)
+            tensor.split(1, 32)
+            tensor.axis(2).parallelize(ParallelType.block_x)
+        for axis in (1, 2):
+            y.axis(axis).parallelize(ParallelType.tma)
+        fd.sched.inline_at(y, 1, selected_tensors=[staged])
+        fd.sched.inline_most([doubled, summed, made])
+        if stages:
+            staged.circular_buffer(stages)
+    array = random_array((150, 64))
+    results = fd.manual_execute([array])
+    assert fd.verify([array], schedules=3).verdict == "clean"
+    np.testing.assert_array_equal(results[0], array + 1)
+    np.testing.assert_allclose(results[1], 2 * (array.astype(np.float64) + 1).sum(1), rtol=1e-5)

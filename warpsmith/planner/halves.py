@@ -22,8 +22,9 @@ from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.liveness import remove_dead
 from warpsmith.planner.forms import add_narrow_forms
 from warpsmith.planner.works import work_alone
-from warpsmith.schedulers.matmul.heuristic import best_way, counted
+from warpsmith.schedulers.matmul.heuristic import best_way
 from warpsmith.schedulers.matmul.memory import TMA_BYTES, unfit_rows
+from warpsmith.schedulers.matmul.operations import counted
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
 from warpsmith.schedulers.traffic import moved_us

@@ -103,7 +103,7 @@ class PlaceState:
         reads, writes, stores, products: by actor, the stamp of its latest one; `PENDING` for
             asynchronous ones that are not awaited.
         fences: by actor, the stamp of a proxy fence after its latest access.
-        shown: by actor, that of the first after its latest write: asynchronous reads see it.
+        shown: by actor, that of the first after its latest write, which asynchronous reads see.
         copying, storing, multiplying: by actor, asynchronous accesses that are not awaited.
     """
 

@@ -134,8 +134,9 @@ class Epilogue:
             self._write(staged, memory)
         self._pairs()
         if self.begun.tensors:
-            first = next(c.register for c in self.caches if c.memory in self.staged)
-            self.begun.lay(first, self.params)
+            self.begun.lay(
+                next(c.register for c in self.caches if c.memory in self.staged), self.params
+            )
         self._inline([t for t in beside if t not in boxes | places | read], sums)
 
     @property

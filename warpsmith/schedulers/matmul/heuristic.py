@@ -9,9 +9,8 @@ from dataclasses import replace
 import numpy as np
 
 from warpsmith.ir.atoms import atom_for
-from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.program import Program
-from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import Spread, at_once, carried, read_each_step
 from warpsmith.schedulers.matmul.candidates import (
@@ -23,6 +22,7 @@ from warpsmith.schedulers.matmul.candidates import (
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
+from warpsmith.schedulers.matmul.operations import LONG, counted
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers, dividing
 from warpsmith.schedulers.matmul.partials import (
     counted_parts,
@@ -32,7 +32,7 @@ from warpsmith.schedulers.matmul.partials import (
 )
 from warpsmith.schedulers.matmul.passing import read_once
 from warpsmith.schedulers.matmul.prologues import Prologue, prologue_of
-from warpsmith.schedulers.matmul.random import KEPT, RANDOM, random_beside, share_behind
+from warpsmith.schedulers.matmul.random import random_beside, share_behind
 from warpsmith.schedulers.matmul.room import ONE_RESULT, loaded_columns, shared_by
 from warpsmith.schedulers.matmul.sectors import L2_LINE, rows_cost
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
@@ -40,7 +40,6 @@ from warpsmith.schedulers.matmul.shared_stages import with_shared_stages
 from warpsmith.schedulers.matmul.shares import with_last_parts, with_parts
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
-from warpsmith.schedulers.rows.recompute import NOT_REPEATED
 from warpsmith.targets.atoms import ROWS
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
@@ -54,22 +53,6 @@ __all__ = [
     "ranked",
     "unsupported_sizes",
 ]
-
-FREE = ("set", "cast")
-"""Operations that what is stored or loaded takes in any case."""
-
-SPECIAL = 16
-"""Instructions that a function of an element is as: two of a unit that takes 8 clocks for each."""
-
-CLOCKS = {
-    **dict.fromkeys(NOT_REPEATED | {"one_plus_tanh"}, SPECIAL),
-    **dict.fromkeys(OF_BLOCK, RANDOM),
-    KEPT: 1,
-}
-"""Those of operations that are as several; `Work.drawn` has the rest of what is kept."""
-
-LONG = 2 * SPECIAL
-"""Operations that are computed at length; with fewer 192 sums a thread leave registers enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,9 +340,3 @@ def _behind(fusion: Program, product: Matmul) -> list[Operation]:
     before = fusion.depends_on([product.a, product.b])
     behind = (op for op in fusion.operations if op not in before)
     return [op for op in behind if op.outputs[0] not in inside]
-
-
-def counted(operations: Iterable[Operation]) -> int:
-    """How many operations on an element these are as, casts and copies left out."""
-    pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
-    return sum(CLOCKS.get(op.op, 1) for op in pointwise)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 import numpy as np
 
@@ -75,13 +76,13 @@ def sizes_of(tensors: Iterable[TensorView]) -> tuple[Symbol, ...]:
     return tuple(dict.fromkeys(node for node in nodes if _is_size(node)))
 
 
-def _is_size(node: object) -> bool:
+def _is_size(node: Expr) -> TypeGuard[Symbol]:
     return isinstance(node, Symbol) and node.name.startswith((TILE, CHUNK, HIGH, PART))
 
 
 def _sizes(tensor: TensorView) -> list[Symbol]:
     factors = (each.factor for each in tensor.transforms if isinstance(each, Split))
-    return [factor for factor in factors if isinstance(factor, Symbol) and _is_size(factor)]
+    return [factor for factor in factors if _is_size(factor)]
 
 
 def over_rows(tensor: TensorView) -> bool:
@@ -177,7 +178,8 @@ def cut_columns(tensor: TensorView, places: Sequence[int], mark: str) -> TensorV
     """
     tile, chunk = (Symbol(f"{name}_{mark}", low=1) for name in (TILE, CHUNK))
     at = _last(tensor, places)
-    for number, factor in enumerate((tile, chunk, FRAGMENT, FRAGMENT // QUAD)):
+    factors: tuple[int | Expr, ...] = (tile, chunk, FRAGMENT, FRAGMENT // QUAD)
+    for number, factor in enumerate(factors):
         split(tensor, at + number, factor)
     (part,) = rfactor(tensor, [at + 1, at + 2, at + 4])
     return part
@@ -189,7 +191,8 @@ def cut_rows(tensor: TensorView, places: Sequence[int], mark: str) -> TensorView
     """
     high, each = (Symbol(f"{name}_{mark}", low=1) for name in (HIGH, PART))
     at = _last(tensor, places)
-    for number, factor in enumerate((high, ROWS, each)):
+    factors: tuple[int | Expr, ...] = (high, ROWS, each)
+    for number, factor in enumerate(factors):
         split(tensor, at + number, factor)
     (part,) = rfactor(tensor, [at + 3])
     part.stride_order = (*reversed(range(at)), at + 2, at + 1, at)
@@ -231,7 +234,6 @@ class Begun:
             sizes: dict[Symbol, int] = {}
             for place, made in enumerate(tensor.transforms):
                 if isinstance(made, Split) and _is_size(made.factor):
-                    assert isinstance(made.factor, Symbol)
                     kind = next(k for k in values if made.factor.name.startswith(k))
                     sizes[made.factor] = values[kind]
                     factor: Expr = integers.index(values[kind])
@@ -248,7 +250,7 @@ class Begun:
     def read_staged(
         self, fusion: Fusion, staged: Mapping[TensorView, TensorView], caches: Iterable[Cached]
     ) -> Begun:
-        """With rows that are reduced of copies of what is staged, by outputs that are stored."""
+        """With rows reduced of copies of what is staged, by the outputs that are stored."""
         places = {c.register: staged[c.memory] for c in caches if c.memory in staged}
         reads: dict[TensorView, TensorView] = {}
         for part in self.rows:
