@@ -12,8 +12,8 @@ from warpsmith.errors import SchedulerRefusal
 from warpsmith.ir.exprs import Matmul, Reduction
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.graph import Graph
-from warpsmith.ir.mapping import map_of
-from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.mapping import DomainMap, map_of
+from warpsmith.ir.part import Part
 from warpsmith.planner.decided import Decided
 from warpsmith.planner.epilogues import Offers
 from warpsmith.planner.followers import followers
@@ -29,74 +29,73 @@ from warpsmith.schedulers.matmul.shape import shape_of
 
 
 def begun(offers: Offers, segments: Sequence[Planned]) -> Iterator[tuple[Decided, ...]]:
-    """Ways to have kernels of products begin reductions, all of those that are alike."""
+    """Ways to have kernels of products begin reductions, all of those that are alike; but for those
+    in kernels that keep what is reduced, and so read it in any case.
+    """
     graph = offers.graph
-    kinds: dict[object, set[int]] = {}
-    for product in offers.firsts:
-        positions = followers(graph, offers.together(product), offers.last, reshapes=False)
-        made = {number for position in positions for number in graph.made(position)}
-        for number in _reduced(graph, product, made):
-            kind = _kind_of(number, segments)
-            if kind is not None:
-                kinds.setdefault(kind, set()).add(number)
-    for numbers in kinds.values():
-        yield (Decided(begun=frozenset(numbers)),)
-
-
-def _kind_of(number: int, segments: Sequence[Planned]) -> object:
-    """Equal for reductions that kernels which are alike compute likewise."""
+    alike: dict[int, tuple[object, int]] = {}
     for planned in segments:
-        if f"T{number}" in planned.segment.shape.tensors:
-            shape = planned.segment.shape
-            return shape.key, shape.tensors.index(f"T{number}")
-    return None
+        shape, share, candidate = planned.segment.shape, planned.segment.share, planned.candidate
+        if isinstance(share, Part) and candidate is not None and not candidate.keeps:
+            places = {name: place for place, name in enumerate(shape.tensors)}
+            for number in share.computed:
+                alike[number] = shape.key, places[f"T{number}"]
+    domains: DomainMap | None = None
+    kinds: dict[object, set[tuple[int, int]]] = {}
+    for product in offers.firsts:
+        for operation in _reduced(offers, product):
+            domains = domains or map_of(graph.fusion)
+            number = operation.output.number
+            if number in alike and _is_of_tiles(graph, product, operation, domains):
+                (multiplied,) = graph.made(product)
+                kinds.setdefault(alike[number], set()).add((number, multiplied))
+    for chosen in kinds.values():
+        yield (Decided(begun=frozenset(chosen)),)
 
 
-def _reduced(graph: Graph, product: int, made: Collection[int]) -> Iterator[int]:
-    """Numbers of the reductions of what a product's kernel makes, over its columns or its rows."""
+def _reduced(offers: Offers, product: int) -> Iterator[Reduction]:
+    """The reductions of what is computed of the elements of a product alone."""
+    graph = offers.graph
+    for position in followers(graph, offers.together(product), offers.last, reshapes=False):
+        for number in graph.made(position):
+            for reader in graph.readers.get(number, ()):
+                operation = graph.operations[reader]
+                if not isinstance(operation, Reduction) or reader not in graph.live:
+                    continue
+                if len(operation.outputs) == 1 and operation.carry.is_simple:
+                    yield operation
+
+
+def _is_of_tiles(graph: Graph, product: int, operation: Reduction, domains: DomainMap) -> bool:
+    """Whether all columns of a product, or all rows, are reduced, and nothing that it lacks."""
     multiplied = graph.operations[product]
     assert isinstance(multiplied, Matmul)
-    domains, shape = map_of(graph.fusion), shape_of(multiplied)
-    for number in made:
-        for position in graph.readers.get(number, ()):
-            operation = graph.operations[position]
-            if not isinstance(operation, Reduction) or position not in graph.live:
-                continue
-            if len(operation.outputs) > 1 or not operation.carry.is_simple:
-                continue
-            places = reduced_places(domains, multiplied, operation.outputs[0])
-            whole = (places.issuperset(each) for each in (shape.columns, shape.rows))
-            if None not in places and any(whole):
-                yield operation.outputs[0].number
+    shape, places = shape_of(multiplied), reduced_places(domains, multiplied, operation.output)
+    whole = (places.issuperset(each) for each in (shape.columns, shape.rows) if each)
+    return None not in places and any(whole)
 
 
-def begin_in_products(fusion: Fusion, numbers: Collection[int]) -> None:
-    """Cut these reductions in two, in place: the first leaves an element for each row, tile and
-    thread.
+def begin_in_products(fusion: Fusion, chosen: Collection[tuple[int, int]]) -> None:
+    """Cut reductions in two, in place: the first leaves what threads find of a product's tiles.
+
+    Args:
+        chosen: number of each, and that of the product's result.
     """
-    graph = Graph.of(fusion)
-    chosen = [op for op in fusion.operations if op.outputs[0].number in numbers]
-    for operation in chosen:
-        assert isinstance(operation, Reduction)
-        product = _product_of(graph, operation.outputs[0])
-        tensor, domains = operation.outputs[0], map_of(fusion)
-        shape, mark = shape_of(product), product.output.name
+    made = {op.outputs[0].number: op for op in fusion.operations}
+    domains = map_of(fusion)
+    cuts = []
+    for number, product in sorted(chosen):
+        multiplied, operation = made[product], made[number]
+        assert isinstance(multiplied, Matmul)
+        shape, tensor = shape_of(multiplied), operation.outputs[0]
         cut, along = cut_columns, shape.columns
-        if not reduced_places(domains, product, tensor).issuperset(along):
+        if not reduced_places(domains, multiplied, tensor).issuperset(along):
             cut, along = cut_rows, shape.rows
-        groups = [domains.group(product.output.root[place]) for place in along]
-        cut(tensor, [p for p, a in enumerate(tensor.loop) if domains.group(a) in groups], mark)
-
-
-def _product_of(graph: Graph, tensor: TensorView) -> Matmul:
-    """The product whose elements a tensor is computed of."""
-    pending, found = [tensor.number], list[int]()
-    for position in graph.slice(pending, ()):
-        if isinstance(graph.operations[position], Matmul):
-            found.append(position)
-    last = graph.operations[max(found)]
-    assert isinstance(last, Matmul)
-    return last
+        groups = [domains.group(multiplied.output.root[place]) for place in along]
+        places = [p for p, axis in enumerate(tensor.loop) if domains.group(axis) in groups]
+        cuts.append((cut, tensor, places, multiplied.output.name))
+    for cut, tensor, places, mark in cuts:
+        cut(tensor, places, mark)
 
 
 def check_begun(fusion: Fusion, segments: Iterable[Segment]) -> None:

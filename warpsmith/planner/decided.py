@@ -16,7 +16,7 @@ class Decided:
         apart: numbers of products on tensor cores whose epilogue has a kernel of its own.
         joined: numbers of tensors, two of each pair, whose kernels are one.
         reread: numbers of tensors that one kernel writes, and others read that computed them.
-        begun: numbers of reductions that the kernels of products begin.
+        begun: numbers of reductions that the kernels of products begin, each with the product's.
     """
 
     kept: frozenset[int] = frozenset()
@@ -25,7 +25,7 @@ class Decided:
     apart: frozenset[int] = frozenset()
     joined: frozenset[tuple[int, int]] = frozenset()
     reread: frozenset[int] = frozenset()
-    begun: frozenset[int] = frozenset()
+    begun: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def stored(self) -> frozenset[int]:
