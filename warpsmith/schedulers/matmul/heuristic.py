@@ -140,7 +140,7 @@ class Work:
         operations = self.operations + self.drawn * share_behind(ways, self.k)
         epilogue = (operations, lines, self.moved.by_threads)
         down = shared_by(ways.down, ways.columns, turned=self.turned[1])
-        parts = 2 * self.batches * self.m * self.n * part_bytes(self.begun, ways)
+        parts = self.batches * self.m * self.n * part_bytes(self.begun, ways)
         return parts / target.rates.memory + predicted_us(
             ways,
             self.m + spare,

@@ -43,9 +43,10 @@ chunk of it; rows of a tile, and those of which one thread has a column of a chu
 
 SUM_BYTES = 4
 
-OF_A_COLUMN, OF_A_ROW = 2, 4
-"""Instructions for an element of which threads reduce columns, as they hold it: a type, a join;
-and rows, as they read it again: a load, a type, a predicate, a join."""
+OF_A_COLUMN, OF_A_ROW = 1, 2
+"""Operations as which an element counts of which threads reduce columns, as they hold it, and rows,
+as they read it again: with twice as many seven products at drawn sizes were predicted to take 1 to
+4 us longer than they did (an H200, 2026-11-28)."""
 
 
 def settled(params: MatmulParams) -> dict[str, int]:
