@@ -177,6 +177,7 @@ class Net(torch.nn.Module):
         return self.last(self.first(x).to(self.between))
 
 
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream")
 @pytest.mark.parametrize("devices", [(1, 1), (0, 1), (1, 0)])
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
 def test_compiled_models(devices: tuple[int, int], mode: str | None) -> None:
@@ -205,7 +206,7 @@ def test_tensors_of_both_in_one_call() -> None:
         nn.functional.rms_norm(x, (64,), y[0])
     torch._dynamo.reset()
     compiled = torch.compile(lambda x, y: (x + 1) * y, backend=backend)
-    with pytest.raises(Exception, match="same device|on different devices"):
+    with pytest.raises(Exception, match="two different devices"):
         compiled(x, y)
     torch.testing.assert_close(compiled(x, y.to(x.device)), (x + 1) * y.to(x.device))
 
@@ -218,7 +219,7 @@ def test_random_numbers_are_of_the_device() -> None:
         with Theirs() as fd:
             t = fd.define_tensor([-1, -1], dtype=DataType.Float)
             low, high = fd.define_scalar(0.0), fd.define_scalar(1.0)
-            fd.add_output(fd.ops.add(t, fd.ops.uniform(low, high, [32, 32], DataType.Float)))
+            fd.add_output(fd.ops.add(t, fd.ops.uniform(low, high, [32, 32], dtype=DataType.Float)))
         found = []
         for _ in range(2):
             torch.cuda.manual_seed_all(7)
