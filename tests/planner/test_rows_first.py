@@ -36,6 +36,20 @@ def test_a_loss_of_softmaxes_reads_rows_once() -> None:
     np.testing.assert_allclose(found, exact, rtol=1e-5)
 
 
+def test_a_sum_of_what_such_a_sum_scales() -> None:
+    """The first is cut, and the other one is asked after dimensions that it had."""
+
+    def scaled(x: Any) -> Any:
+        shares = x / ops.sum(x, [1], keepdim=True)
+        return ops.sum(shares * ops.sum(shares * shares))
+
+    x = torch.rand(5, 7)
+    shares = x / x.sum(1, keepdim=True)
+    with knobs.scope(device="sim"):
+        (found,) = defined(scaled, x).execute([x])
+    torch.testing.assert_close(found, (shares * (shares * shares).sum()).sum())
+
+
 def test_what_was_not_reduced_before_is_reduced_at_once() -> None:
     def left(most: tuple[int, ...], total: tuple[int, ...]) -> int:
         p = Program()

@@ -29,10 +29,10 @@ def reduce_rows_first(fusion: Fusion) -> None:
     domains = DomainMap(fusion, through_inputs=True)
     if self_mapped(fusion, domains):
         return
-    for operation, before in found:
-        _, gone = pattern(domains, operation.output)
-        rows, *others = {pattern(domains, each.output)[1] for each in before}
-        if not others and rows < gone:
+    reduced = {op: pattern(domains, op.output)[1] for each in found for op in (each[0], *each[1])}
+    for operation, before in found:  # dimensions of one that is cut are not those of the map
+        rows, *others = {reduced[each] for each in before}
+        if not others and rows < reduced[operation]:
             _cut(fusion, domains, operation, rows)
 
 
