@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from warpsmith.engine import executable, launches, plan
+from warpsmith.engine import fitting, launches, plan
 from warpsmith.ir.domains import IterDomain
 from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.tensor import TensorView
@@ -59,8 +59,8 @@ class Guard:
         What is prepared for a scheduler, and what a schedule is laid on, are drafts.
         """
         self._patch.setattr(launches, "_COMPILERS", 1)  # one thread at a time
-        self._watch(executable, "prepare")
-        self._watch(executable, "plan_prepared")
+        self._watch(fitting, "prepare")
+        self._watch(fitting, "plan_prepared")
         self._watch(segment, "refusals", strict=True)
         self._watch(plan, "select")
         for kind in SCHEDULERS:
