@@ -26,7 +26,7 @@ from tests.planner.test_pairs import drawn as dropped
 from tests.support.binaries import uncompiled
 from tests.support.storable import CASES
 from warpsmith import fuse, knobs, ops
-from warpsmith.engine import executable
+from warpsmith.engine import fitting
 from warpsmith.engine.executable import Executable
 from warpsmith.planner.decided import NOTHING
 from warpsmith.planner.operands import NO_PACKING
@@ -55,7 +55,7 @@ def way(name: str) -> Iterator[None]:
     with ExitStack() as stack:
         if name != "planned":
             for asked, said in (("faster", NOTHING), ("packing", NO_PACKING)):
-                stack.enter_context(mock.patch.object(executable, asked, return_value=said))
+                stack.enter_context(mock.patch.object(fitting, asked, return_value=said))
         yield
 
 
