@@ -161,13 +161,11 @@ def why_not(options: Options, module: GraphModule, inputs: Sequence[Any]) -> str
         return "Inductor compiles parts of it"
     if any(map(is_traceable_wrapper_subclass, inputs)):
         return "an input is of a subclass of tensors"
-    for each in module.modules():
-        for node in getattr(each, "graph", module.graph).nodes:
-            library = getattr(node.target, "namespace", None) or ""
-            if isinstance(node.target, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
-                library = str(node.target).partition(".")[0]
-                if library not in _TORCHS:
-                    return f"{node.target} is an operator of the user's, whose formulas may change"
+    for part in module.modules():
+        for node in part.graph.nodes if isinstance(part, GraphModule) else ():
+            operation = isinstance(node.target, torch._ops.OpOverload | torch._ops.OpOverloadPacket)
+            if operation and str(node.target).partition(".")[0] not in _TORCHS:
+                return f"{node.target} is an operator of the user's, whose formulas may change"
     try:
         with sanitize_gm_for_cache(module):
             check_cacheable(module)
@@ -187,7 +185,7 @@ def keeping(options: Options, start: Start) -> Iterator[list[Kept]]:
     Yields what it finds, which has begun at the end.
     """
     tag = torch.compiler.config.cache_key_tag
-    saved = counters["aot_autograd"]["autograd_cache_saved"]
+    hits, saved = _counted()
     reading = _Reading(options.knobs)
     token = _READING.set(reading)
     try:
@@ -201,11 +199,19 @@ def keeping(options: Options, start: Start) -> Iterator[list[Kept]]:
             yield reading.found
     finally:
         _READING.reset(token)
-    start.from_disk = bool(reading.found)
+    start.from_disk = _counted()[0] > hits
+    if not start.from_disk:
+        reading.found.clear()  # what did not fit
     for each in reading.found:
         each.begin(start)
-    if not reading.found and counters["aot_autograd"]["autograd_cache_saved"] == saved:
+    if not start.from_disk and _counted()[1] == saved:
         start.not_kept = start.not_kept or "torch cannot write what it knows of it"
+
+
+def _counted() -> tuple[int, int]:
+    """How many graphs torch has found so far, and how many it has kept."""
+    known = counters["aot_autograd"]
+    return known["autograd_cache_hit"], known["autograd_cache_saved"]
 
 
 def _reduced(given: torch.memory_format) -> tuple[Any, ...]:
