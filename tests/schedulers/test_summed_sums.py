@@ -12,7 +12,7 @@ X = torch.randn(6, 5, 32, generator=torch.Generator().manual_seed(0))
 
 
 def scaled(x: Any, n: Any) -> Any:
-    return -n.mean(n.mean(n.sum(x * x, [1]), [1]) * 3, [0]) / 7
+    return -n.mean(n.mean(n.sum(x * x, [1]) / 5, [1]) * 3, [0]) / 7
 
 
 def kept(x: Any, n: Any) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from warpsmith.ir.exprs import Move, Pointwise, Reduction
+from warpsmith.ir.exprs import Move, Pointwise, Reduction, with_values
 from warpsmith.ir.fusion import Fusion
-from warpsmith.ir.tensor import Operation, TensorView, Value
-from warpsmith.ops import pointwise, reductions
-from warpsmith.ops.values import as_tensor
+from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.ops import reductions
+from warpsmith.ops.promotion import fresh_axes
 from warpsmith.schedulers.chains import renames
 
-_LINEAR = ("mul", "div", "neg")
+_LINEAR = ("mul", "div", "neg", "times_parts")
 """Operations by scalars that may come behind a sum as well as before it."""
 
 
@@ -37,11 +37,12 @@ def sum_once(fusion: Fusion, total: Reduction) -> bool:
         return False
     with fusion.placed_before(total):
         once = reductions.sum(made.source)
-        found: Value = once
+        found = once
         for scale in reversed(scales):
             given = [found if isinstance(each, TensorView) else each for each in scale.inputs]
-            found = getattr(pointwise, scale.op)(*given)
-        found = as_tensor(found, "sum")
+            scaled = fusion.tensor(scale.output.dtype, fresh_axes(found))
+            fusion.append(with_values(scale, given, [scaled]))
+            found = scaled
     output = total.output
     output.root = output.logical = ()
     output.loop = []
