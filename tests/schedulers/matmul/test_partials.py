@@ -11,7 +11,7 @@ import warpsmith
 from tests.support.begun import all_begun
 from tests.support.product_programs import forcing
 from warpsmith import DataType, knobs, ops
-from warpsmith.engine import executable
+from warpsmith.engine import fitting
 
 M, N, K = 300, 264, 72
 """Rows, columns and k that tiles and steps do not divide."""
@@ -22,7 +22,7 @@ FLOAT, BFLOAT = DataType.Float, DataType.BFloat16
 
 @pytest.fixture(autouse=True)
 def _begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executable, "faster", all_begun)
+    monkeypatch.setattr(fitting, "faster", all_begun)
 
 
 def drawn(*shape: int, dtype: Any = ml_dtypes.bfloat16) -> Any:
