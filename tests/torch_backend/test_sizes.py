@@ -183,3 +183,25 @@ def test_sizes_that_one_input_has_twice_are_one() -> None:
         (wanted,) = torch.autograd.grad(x.max(0).values.sum(), x)
         torch.testing.assert_close(found, wanted)
     assert not any(graph.reasons for graph in warpsmith.report().graphs[-2:])
+
+
+def test_places_that_numbers_of_a_call_count_from_the_end() -> None:
+    """They are read, written and have gradients where torch has them."""
+
+    def placed(x: torch.Tensor, n: int) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        y[n - 4] = 1
+        y[:, n - 3 :] = 3
+        return y, x * x.select(1, n - 3).sum(), x[n - 3 :] * 2
+
+    torch._dynamo.reset()
+    fast = torch.compile(placed, backend=backend, dynamic=True)
+    with knobs.scope(device="sim"):
+        for n in (2, 5):
+            x = torch.randn(6, 7, requires_grad=True)
+            found, wanted = fast(x, n), placed(x, n)
+            torch.testing.assert_close(found, wanted)
+            gradients = [
+                torch.autograd.grad([t.sum() for t in each], x) for each in (found, wanted)
+            ]
+            torch.testing.assert_close(*gradients)

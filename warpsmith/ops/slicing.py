@@ -103,6 +103,19 @@ def _counted(extent: Expr, bound: int | Expr) -> Expr:
     from_end = _larger(integers.add(extent, found), integers.ZERO)
     if isinstance(found, Const):
         return from_end
+    return _if_negative(found, from_end)
+
+
+def counted(extent: Expr, place: Expr) -> Expr:
+    """A place of a dimension, of which a negative one counts from the end."""
+    found = arithmetic.convert(place, DataType.Index)
+    if lower_bound(found) >= 0:
+        return found
+    from_end = integers.add(extent, found)
+    return from_end if isinstance(found, Const) else _if_negative(found, from_end)
+
+
+def _if_negative(found: Expr, from_end: Expr) -> Expr:
     return Apply("where", (integers.less(found, integers.ZERO), from_end, found), DataType.Index)
 
 
@@ -240,13 +253,11 @@ def select(arg: TensorView, index: int | Expr, dim: int) -> TensorView:
     extent, value = tensor.shape_axes[place].extent, as_scalar(index, "select")
     if not (value.dtype.is_int and is_evaluated(value)):
         raise _outside(tensor, place, index)
-    found = arithmetic.convert(value, DataType.Index)
-    if isinstance(found, Const):
-        found = integers.add(extent, found) if found.value < 0 else found
-        if isinstance(found, Const) and not 0 <= found.value < (
-            extent.value if isinstance(extent, Const) else found.value + 1
-        ):
-            raise _outside(tensor, place, index)
+    found = counted(extent, value)
+    if isinstance(found, Const) and not 0 <= found.value < (
+        extent.value if isinstance(extent, Const) else found.value + 1
+    ):
+        raise _outside(tensor, place, index)
     axes = fresh_axes(tensor)
     kept = [k for k in range(tensor.rank) if k != place]
     places = [found if k == place else at(kept.index(k)) for k in range(tensor.rank)]

@@ -20,6 +20,7 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.tensor import TensorView
 from warpsmith.ops.attention_in_tiles import attention_in_tiles
+from warpsmith.ops.slicing import counted as counted_place
 from warpsmith.values import dataclass
 
 
@@ -189,12 +190,12 @@ _NO_END = 2**62
 
 
 def _first_place(start: Any, extent: Expr) -> Any:
-    """Where a slice of some elements begins; symbols are known to be inside."""
+    """Where a slice of some elements begins; symbols are known to be inside, from some end."""
     if start is None or isinstance(start, int):
         first = start or 0
         from_end = integers.maximum(integers.ZERO, integers.add(extent, first))
         return integers.minimum(first, extent) if first >= 0 else from_end
-    return start
+    return counted_place(extent, start)
 
 
 def slice_set(
@@ -241,8 +242,7 @@ def _apart(part: Any, place: int, step: int, room: Expr, value: Any) -> Any:
 def selected_set(at: At, x: Any, part: Any, dim: int, index: Any) -> Any:
     place = dim % x.rank
     wide = ops.broadcast(part, [d == place for d in range(x.rank)])
-    if isinstance(index, int) and index < 0:
-        index = integers.add(x.shape_axes[place].extent, index)
+    index = counted_place(x.shape_axes[place].extent, integers.index(index))
     return slice_set(at, x, wide, place, index)
 
 
