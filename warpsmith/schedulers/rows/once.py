@@ -12,6 +12,7 @@ from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.rows.across import unfit_across, vector_across, vectorized_across
 from warpsmith.schedulers.rows.model import LINE_BYTES, MOST_FEW
 from warpsmith.schedulers.rows.params import RowParams
+from warpsmith.schedulers.rows.predict import class_of
 from warpsmith.schedulers.rows.registers import (
     MOST_ELEMENTS,
     MOST_THREADS,
@@ -164,6 +165,8 @@ def _spread(
     # two weights at once, or vectors across, are no faster (docs/lessons/idle_threads.md)
     waits = choice.passing > 0 and len(rows.weights) == 1 and not across
     waits &= rows.count(problem) <= MOST_FEW * problem.target.sm_count
+    count = class_of(rows.count(problem), problem.target)
+    many = count == class_of(1 << 40, problem.target)  # that of any more
     loaded, widest = sum(sizes), max(sizes, default=4)
     accesses = max(1, BYTES_IN_FLIGHT // (vector * max(1, loaded)))
     line = max(1, LINE_BYTES // (vector * widest))
@@ -173,6 +176,9 @@ def _spread(
         most = accesses if vector > 1 else min(accesses, MOST_SINGLES)
         single = not lanes or (vector > 1 and row.narrow and not exact)
         rows_per_thread = 1 if single else max(1, most // unroll)
+        at_once = problem.target.sm_count * rows_of_block(block_x)
+        while not many and rows_per_thread > 1 and count < at_once * rows_per_thread:
+            rows_per_thread //= 2  # no thread has several while a multiprocessor has none
         results = 0 if exact else rows_per_thread - 1
         blocks = row.blocks_per_sm(block_x, rows_per_thread * unroll + results)
         if cluster > 1 and vector < NARROW_VECTOR:
