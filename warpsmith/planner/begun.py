@@ -111,3 +111,17 @@ def check_begun(fusion: Fusion, segments: Iterable[Segment]) -> None:
                 f"no product's kernel begins the reductions {', '.join(sorted(wanted))}",
                 remedy="reduce what is stored of the product",
             )
+
+
+def grow(decided: Decided, segments: Iterable[Planned]) -> bool:
+    """Whether products' kernels compute more so than reductions: what those that reduce now store
+    besides.
+    """
+    chosen = {number for number, _ in decided.begun}
+    for planned in segments:
+        share = planned.segment.share
+        if isinstance(share, Part) and not chosen.isdisjoint(share.computed):
+            makers = (share.graph.operations[share.graph.maker[t]] for t in share.sinks)
+            if not all(isinstance(maker, Reduction) for maker in makers):
+                return True
+    return False
