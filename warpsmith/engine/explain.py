@@ -52,7 +52,7 @@ def _choice_lines(choice: Choice) -> Iterator[str]:
         yield f"  scheduler   {choice.scheduler}"
         yield from (f"  not {name}: {reason}" for name, reason in choice.refusals)
     if choice.launch is None:
-        yield "  launched    no: there is nothing to compute, or to add up"
+        yield "  launched    no: there is nothing to compute, to add up, or to move"
         return
     if choice.parameters:
         yield f"  parameters  {', '.join(f'{name}={value}' for name, value in choice.parameters)}"

@@ -24,6 +24,7 @@ from warpsmith.engine.plan import INDEX_LIMIT, agreed, index_type_for
 from warpsmith.engine.planned import PlannedSegment
 from warpsmith.engine.progress import counted
 from warpsmith.engine.room import check_room
+from warpsmith.engine.same_memory import views_of
 from warpsmith.engine.spread import reserved_bytes
 from warpsmith.engine.tensor_maps import tiled_maps
 from warpsmith.engine.together import check_together
@@ -203,6 +204,7 @@ def plan_call(
     temporaries = tuple(allocation(tensor, values) for tensor in between)
     index_type = index_type_for(largest_index(fusion, (*outputs, *temporaries), values))
     sums = sums_of_one(segments, outputs, temporaries, values)
+    sums |= views_of(segments, outputs, temporaries)
     asked = launched_for(segments, sums)
     launches = _launches(asked, problem, index_type, knobs)
     scratch = max((space.elements for each in launches for space in each.workspaces), default=0)

@@ -53,11 +53,14 @@ def sums_of_one(
 def launched_for(
     segments: Sequence[PlannedSegment], sums: Mapping[str, str]
 ) -> dict[int, PlannedSegment]:
-    """Segments that have kernels, by their places. The last one of a call lets nobody start."""
+    """Segments that have kernels, by their places: others write what those would whose results are
+    all among `sums`. The last one of a call lets nobody start.
+    """
+    written = set(sums.values())
     left = {
         place: planned
         for place, planned in enumerate(segments)
-        if sums.keys().isdisjoint(planned.segment.inputs)
+        if not written.issuperset(planned.segment.outputs)
     }
     last = max(left, default=0)
     if left and left[last].followed:

@@ -26,6 +26,7 @@ from warpsmith.planner.segment import Segment, Unfit
 from warpsmith.planner.summed_again import walk_sums_together
 from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.equal import share_equal
+from warpsmith.schedulers.heads import compute_on_rows
 from warpsmith.schedulers.merged_sums import reduce_before_merging
 from warpsmith.schedulers.problem import Problem
 from warpsmith.schedulers.read_through import read_through
@@ -51,6 +52,7 @@ def prepare(fusion: Fusion, dimensions: Dimensions = frozenset()) -> Fusion:
     transpose_behind_reshapes(better)
     reduce_before_merging(better)
     rewrite(better)
+    compute_on_rows(better)
     read_through(better)
     better = compute_turned(better)
     share_equal(better)

@@ -10,10 +10,12 @@ from warpsmith.ir.scalar import Address, Apply, Const, Expr, Symbol
 from warpsmith.ir.strides import strides
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView
+from warpsmith.ir.turns import turn_of
 from warpsmith.kernel.nodes import CopyVector, Element, For, If, Let, Statement, Store
 from warpsmith.lower.access import Access
 from warpsmith.lower.buffers import Buffers
 from warpsmith.lower.predicates import Predicates
+from warpsmith.lower.turns import turned
 from warpsmith.lower.vectors import Vectorizer
 
 
@@ -29,6 +31,12 @@ class Reads:
         """Statements of an operation whose outer loop indices are given."""
         if isinstance(operation, Search):
             return self._search(operation, indices)
+        turn = turn_of(operation)
+        if turn is not None and operation.sources[0] not in self._buffers.inputs:
+            access = self._buffers.access(operation, indices)
+            value = turned(self._buffers, access, operation, turn)
+            store = Store(self._buffers.buffer(operation.output), self._buffers.own(access), value)
+            return self._predicates.guarded(access, operation, store)
         return self._read(operation, indices)
 
     def _search(self, operation: Search, indices: list[Expr]) -> list[Statement]:

@@ -57,6 +57,8 @@ def numbers(
             from_end = expr.op == CHECKS[1]
             behind = pointwise.add(found, expr.args[1]) if from_end else found
             return pointwise.where(pointwise.lt(found, 0), behind, found) if from_end else found
+        if expr.op == "mod" and (low := _low_bits(expr.args[1])):  # what is known of these stays so
+            return pointwise.bitwise_and(found, low)
         for arg in expr.args[1:]:
             found = getattr(pointwise, _FLOORED.get(expr.op, expr.op))(found, value(arg))
         return found
@@ -66,6 +68,12 @@ def numbers(
         return found
     kind = found.dtype if found.dtype is DataType.Bool else dtype
     return full([1] * rank, found, kind, fusion=fusion)
+
+
+def _low_bits(divisor: Expr) -> int:
+    """A mask of the bits below a power of two; 0 of any other number."""
+    count = divisor.value if isinstance(divisor, Const) and isinstance(divisor.value, int) else 0
+    return 0 if count & (count - 1) else max(count - 1, 0)
 
 
 def _is_small(axes: Sequence[IterDomain], wanted: Expr) -> bool:

@@ -62,7 +62,7 @@ def _regrouped(source: TensorView, wanted: tuple[Expr, ...]) -> TensorView:
     transforms: list[Transform] = []
     logical: list[IterDomain] = []
     old = [axis.extent for axis in root]
-    for group in _groups(old, wanted):
+    for group in groups(old, wanted):
         axes = root[group.first : group.first + group.count]
         logical += _transformed(axes, group.targets, transforms)
     output = Fusion.of(source).tensor(
@@ -126,7 +126,7 @@ def _constant_divisors(transforms: Sequence[Transform]) -> frozenset[tuple[Expr,
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class Group:
     """Input dimensions `first` to `first + count`, which become dimensions of extents `targets`."""
 
     first: int
@@ -134,7 +134,7 @@ class _Group:
     targets: tuple[Expr, ...]
 
 
-def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[_Group]:
+def groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[Group]:
     """The finest groups that can be told from the extents.
 
     Equal dimensions at the end are groups of their own; where nothing can be told from the left,
@@ -145,9 +145,9 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[_Group]:
         same += 1
     if len(old) != len(new) and same == min(len(old), len(new)):
         same -= 1  # neither side may be left without a dimension when the other has some
-    tail = [_Group(k, 1, (old[k],)) for k in range(len(old) - same, len(old))]
+    tail = [Group(k, 1, (old[k],)) for k in range(len(old) - same, len(old))]
     old, new = old[: len(old) - same], new[: len(new) - same]
-    groups: list[_Group] = []
+    found: list[Group] = []
     i = j = 0
     while i < len(old) and j < len(new):
         first, start = i, j
@@ -165,8 +165,8 @@ def _groups(old: Sequence[Expr], new: Sequence[Expr]) -> list[_Group]:
                 break
         if i == len(old) or j == len(new):
             i, j = len(old), len(new)
-        groups.append(_Group(first, i - first, tuple(new[start:j])))
-    return [*groups, *tail]
+        found.append(Group(first, i - first, tuple(new[start:j])))
+    return [*found, *tail]
 
 
 def _extends(product: Expr, other: Expr) -> bool:

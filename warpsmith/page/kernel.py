@@ -44,7 +44,7 @@ def _body(kernel: KernelContent, content: Content, names: Names) -> Iterator[Mar
     choice = kernel.facts.choice
     launch = choice.launch
     if launch is None:
-        yield tag("p", "Nothing is launched: there is nothing to compute, or to add up.")
+        yield tag("p", "Nothing is launched: there is nothing to compute, to add up, or to move.")
         return
     yield tag(
         "div",

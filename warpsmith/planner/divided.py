@@ -67,7 +67,16 @@ def _may_be_faster(
     if 0 < work.m <= FEW:
         both.append(matmul.work_of(fusion, problem, swapped=True))
     alone = [
-        replace(w, products=1, operations=0, drawn=0, moved=ONE_RESULT, in_a_row=count)
+        replace(
+            w,
+            products=1,
+            operations=0,
+            drawn=0,
+            moved=ONE_RESULT,
+            in_a_row=count,
+            tables=(),
+            whole=1,
+        )
         for w in both
     ]
     us, parts = joined() / worth, matmul.best_way(alone, problem)[1]

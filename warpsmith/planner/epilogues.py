@@ -18,6 +18,7 @@ from warpsmith.planner.prologues import prologue_of
 from warpsmith.planner.segment import Segment, Segments
 from warpsmith.schedulers.matmul.blocks import factors_of
 from warpsmith.schedulers.matmul.partials import is_partial
+from warpsmith.schedulers.views import viewed_by
 from warpsmith.values import dataclass
 
 BY_THREADS = "matmul_by_threads"
@@ -98,6 +99,14 @@ class Offers:
     def values(self) -> frozenset[int]:
         """Numbers of the narrow forms."""
         return frozenset(self.forms.values())
+
+    @cached_property
+    def views(self) -> frozenset[int]:
+        """Positions of the operations that make results views of what is stored: no kernel's."""
+        graph = self.graph
+        found = filter(None, (viewed_by(graph.tensors[number]) for number in graph.outputs))
+        made = (each.outputs[0].number for view in found for each in view.operations)
+        return frozenset(graph.maker[number] for number in made)
 
     @cached_property
     def last(self) -> dict[int, int]:
@@ -219,7 +228,8 @@ def around(graph: Graph, epilogue: Epilogue, crossing: Crossing) -> frozenset[in
 
 def _grown_cheapest(offers: Offers, product: int, *, reshapes: bool) -> tuple[int, ...]:
     products = offers.together(product)
-    grown = followers(offers.graph, products, offers.last, reshapes=reshapes)
+    taken = {p: last for p, last in offers.last.items() if p not in offers.views}
+    grown = followers(offers.graph, products, taken, reshapes=reshapes)
     return _cheapest(offers, grown, products)
 
 

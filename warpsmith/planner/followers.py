@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from warpsmith.ir.exprs import Move, Pointwise
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.tensor import Operation
+from warpsmith.ir.turns import turn_of
 from warpsmith.schedulers.matmul.partials import is_partial
 
 
@@ -67,14 +68,16 @@ def is_cast_of(graph: Graph, position: int, product: int) -> bool:
 def _keeps_elements(
     graph: Graph, operation: Operation, late: Collection[int], reshapes: bool
 ) -> bool:
-    """Whether it computes each element of its result of one place of a product."""
+    """Whether it computes each element of its result of one place of a product, or of one beside
+    it.
+    """
     if isinstance(operation, Move):
         return operation.kind != "expand" and (reshapes or operation.kind != "reshape")
     if is_partial(operation):
         return True
-    if not isinstance(operation, Pointwise):
+    if not isinstance(operation, Pointwise) and turn_of(operation) is None:
         return False
-    size = len(operation.output.concrete_order())
+    size = len(operation.outputs[0].concrete_order())
     return all(len(graph.tensors[number].concrete_order()) == size for number in late)
 
 

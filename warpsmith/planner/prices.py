@@ -35,8 +35,8 @@ class Prices:
     _known: dict[object, float] = field(default_factory=dict)
 
     def us(self, planned: Planned, problem: Problem) -> float:
-        """Of one kernel; 0 of one that somebody scheduled by hand."""
-        if planned.candidate is None:
+        """Of one kernel; 0 of what somebody scheduled by hand, and of views, which have none."""
+        if planned.candidate is None or planned.segment.views:
             return 0.0
         local = planned.local(problem)
         sizes = frozenset(local.values.items()), frozenset(local.alignment.items())

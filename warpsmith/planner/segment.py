@@ -18,6 +18,7 @@ from warpsmith.planner.alike import Label, Labels, Shape, renamed, shape_of
 from warpsmith.planner.decided import NOTHING, Decided
 from warpsmith.schedulers.candidate import Refusals
 from warpsmith.schedulers.select import refusals
+from warpsmith.schedulers.views import viewed_by
 from warpsmith.targets.target import Target
 from warpsmith.values import dataclass
 
@@ -89,6 +90,19 @@ class Segment:
         written = share.results if isinstance(share, Part) else ()
         pairs = ((each.value.name, each.alias_of) for each in written if each.here)
         return {name: whole for name, whole in pairs if whole is not None}
+
+    @cached_property
+    def views(self) -> Mapping[str, str]:
+        """Names of what it writes by those of what they are views of, each of another tensor; none
+        where it computes anything besides.
+        """
+        if not isinstance(self.share, Part):
+            return {}
+        read = {*self.reads}
+        found = {written: viewed_by(written, read) for written in self.writes}
+        names = {v.source.name: t.name for t, v in found.items() if v and v.source in read}
+        whole = len(names) == len(found) and not any(o.alias_of for o in self.share.results)
+        return names if whole else {}
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What windows compute at the same places is computed once."""
+"""What windows, and elements of heads, compute at the same places is computed once."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from warpsmith.ir.fusion import Fusion
 from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.reads import Read, is_window
 from warpsmith.ir.tensor import Operation, TensorView
+from warpsmith.ir.turns import turn_of
 from warpsmith.ops.liveness import remove_dead
 
 
 def share_equal(fusion: Fusion) -> None:
-    """Keep one of operations that are equal, in place, of a fusion that has windows: each of them
-    reads its factor of a channel, say.
+    """Keep one of operations that are equal, in place, of a fusion that has windows, each of which
+    reads its factor of a channel, say, or turns heads.
     """
-    if not any(map(is_window, fusion.operations)):
+    if not any(is_window(op) or turn_of(op) for op in fusion.operations):
         return
     known: dict[object, TensorView] = {}
     same: dict[TensorView, TensorView] = {}

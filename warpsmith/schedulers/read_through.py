@@ -19,11 +19,13 @@ from warpsmith.ir.reads import Own, Part, Read, at
 from warpsmith.ir.scalar import Const, Expr
 from warpsmith.ir.substitution import substitute
 from warpsmith.ir.tensor import TensorView, Value
+from warpsmith.ir.turns import turn_of
 from warpsmith.ops import pointwise
 from warpsmith.ops.broadcasting import add_axes, joined_axes
 from warpsmith.ops.factories import full
 from warpsmith.ops.numbers import numbers
 from warpsmith.ops.promotion import cast, cast_tensor, converted, fresh_axes
+from warpsmith.ops.reshape import groups
 from warpsmith.ops.values import as_tensor
 from warpsmith.schedulers.chains import computed, few_of, is_join, is_of_product, renames
 from warpsmith.schedulers.one_of_a_row import is_number
@@ -32,14 +34,15 @@ from warpsmith.values import dataclass
 
 def read_through(fusion: Fusion) -> None:
     """Let reads go past what their sources are made by, in place; give it a copy."""
-    for operation in [op for op in fusion.operations if isinstance(op, Read)]:
+    reads = [op for op in fusion.operations if isinstance(op, Read) and turn_of(op) is None]
+    for operation in reads:
         read = _unmoved(fusion, operation)
         if read is not operation:
             fusion.replace(operation, read)
     graph = Graph.of(fusion)
     # Those that others read come last: these go past them.
     for read in [op for op in reversed(fusion.operations) if isinstance(op, Read)]:
-        if made := computed(graph, read):
+        if turn_of(read) is None and (made := computed(graph, read)):
             _compute(fusion, read, made)
 
 
@@ -51,14 +54,14 @@ def _unmoved(fusion: Fusion, read: Read) -> Read:
             parts: list[Part] = []
             fill = read.fill
             if isinstance(made, Move) and renames(made):
-                parts = [_before(made, part)]
+                parts = [place_before(made, part)]
             elif isinstance(made, Pointwise) and made.op == "cast":
                 parts = [*filter(None, [_rounded_before(fusion, made, part)])]
             elif isinstance(made, Read) and not made.indices:
                 whole = len(read.sources) == 1 and part.inside == integers.TRUE
                 if made.fill is None or whole:
                     fill = made.fill if whole else fill
-                    parts = [_of_both(part, inner) for inner in made.parts]
+                    parts = [of_both(part, inner) for inner in made.parts]
             if parts:
                 read = _of_parts(
                     read, [*read.parts[:number], *parts, *read.parts[number + 1 :]], fill
@@ -77,7 +80,7 @@ def _of_parts(read: Read, parts: Sequence[Part], fill: Expr | None) -> Read:
     )
 
 
-def _before(move: Move, part: Part) -> Part:
+def place_before(move: Move, part: Part) -> Part:
     """Where what is moved is read."""
     if move.kind == "reshape":
         return Part(move.source, tuple(_reshaped(move, _own_places(part))), part.inside)
@@ -89,26 +92,23 @@ def _before(move: Move, part: Part) -> Part:
 
 
 def _reshaped(move: Move, places: Sequence[Expr]) -> list[Expr]:
-    """Places in what is reshaped: dimensions on either side that stay keep theirs, of the others
-    the number of an element among all of theirs tells them.
+    """Places in what is reshaped: of dimensions that become others together, the number of an
+    element among all of theirs tells them.
     """
     before, after = (
         [axis.extent for axis in tensor.shape_axes] for tensor in (move.source, move.output)
     )
-    most = min(len(before), len(after))
-    first = next((k for k in range(most) if before[k] != after[k]), most)
-    most -= first
-    last = next((k for k in range(most) if before[-1 - k] != after[-1 - k]), most)
-    number: Expr = integers.ZERO
-    for place, extent in zip(
-        places[first : len(after) - last], after[first : len(after) - last], strict=True
-    ):
-        number = integers.add(integers.mul(number, extent), place)
-    found: list[Expr] = []
-    for k in reversed(range(first, len(before) - last)):
-        found.append(number if k == first else integers.mod(number, before[k]))
-        number = integers.floordiv(number, before[k])
-    return [*places[:first], *reversed(found), *places[len(after) - last :]]
+    coming, found = iter(places), list[Expr]()
+    for group in groups(before, after):
+        number: Expr = integers.ZERO
+        for extent in group.targets:
+            number = integers.add(integers.mul(number, extent), next(coming))
+        own: list[Expr] = []
+        for k in reversed(range(group.first, group.first + group.count)):
+            own.append(number if k == group.first else integers.mod(number, before[k]))
+            number = integers.floordiv(number, before[k])
+        found += reversed(own)
+    return found
 
 
 def _rounded_before(fusion: Fusion, cast: Pointwise, part: Part) -> Part | None:
@@ -120,7 +120,7 @@ def _rounded_before(fusion: Fusion, cast: Pointwise, part: Part) -> Part | None:
     while isinstance(value, TensorView) and isinstance(value.definition, Move):
         if not renames(value.definition):
             return None
-        inner, value = _before(value.definition, inner), value.definition.source
+        inner, value = place_before(value.definition, inner), value.definition.source
     if not isinstance(value, TensorView) or value.narrow is not dtype or inner is part:
         return None
     if not isinstance(value.definition, Pointwise | Matmul):
@@ -148,7 +148,7 @@ def _own_places(part: Part) -> list[Expr]:
     return [integers.ZERO if axis.is_broadcast else place for place, axis in pairs]
 
 
-def _of_both(outer: Part, inner: Part) -> Part:
+def of_both(outer: Part, inner: Part) -> Part:
     """Where what is read of a read is read itself."""
     known: dict[Expr, Expr] = {at(k): place for k, place in enumerate(_own_places(outer))}
     places = tuple(substitute(place, known) for place in inner.places)
@@ -254,7 +254,7 @@ class _Elsewhere:
         tensor, fusion = part.source, self.fusion
         made = tensor.definition
         if isinstance(made, Move) and renames(made) and not _is_only_result(made):
-            return self.element(_before(made, part))
+            return self.element(place_before(made, part))
         if is_join(made) and not tensor.is_output and (made.is_one or tensor in self.computed):
             return self._joined(part, made)
         stored = _as_stored(fusion, tensor) if self.few >= 0 else tensor
@@ -288,7 +288,7 @@ class _Elsewhere:
         everywhere, root = replace(part, inside=integers.TRUE), self.read.output.root
         result: Value | None = join.fill
         for inner in join.parts:
-            both, inside = _of_both(part, inner), _of_both(everywhere, inner).inside
+            both, inside = of_both(part, inner), of_both(everywhere, inner).inside
             value = self.element(both)
             made = value.definition
             zeros = isinstance(made, Read) and made.insides == (both.inside,)  # where not inside

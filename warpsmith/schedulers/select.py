@@ -9,6 +9,7 @@ from warpsmith.ir.mapping import map_of
 from warpsmith.ir.program import Program
 from warpsmith.ir.reads import read_elsewhere
 from warpsmith.ir.tensor import Operation
+from warpsmith.ir.turns import turn_of
 from warpsmith.schedulers.caching import repeats
 from warpsmith.schedulers.candidate import Candidate, Refusals
 from warpsmith.schedulers.table import SCHEDULERS
@@ -19,13 +20,14 @@ def refusals(fusion: Program, target: Target, without: Refusals = ()) -> Refusal
     """What each scheduler says of the fusion; those in `without` are not asked, but say that."""
     known, whole = dict(without), fusion.without(())
     scanned = any(isinstance(op, Scan) for op in fusion.operations)
-    torn = next(filter(None, map(_reads_computed, fusion.operations)), "")
+    torn = {op: why for op in fusion.operations if (why := _reads_computed(op))}
+    turned = all(map(turn_of, torn))  # which a product's kernel has in registers
 
     def said(kind: type[Candidate]) -> str:
         if scanned and kind.scheduler != "scan":
             return "it scans"
-        if torn:
-            return torn
+        if torn and not (turned and kind.scheduler == "matmul"):
+            return next(iter(torn.values()))
         return known.get(kind.scheduler) or kind.refusal(whole, target)
 
     return tuple((kind.scheduler, said(kind)) for kind in SCHEDULERS)

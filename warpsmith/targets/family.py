@@ -14,6 +14,10 @@ WARP_GROUP = 4
 THREAD_REGISTERS = 255
 """Registers that the instructions of a thread can name (PTX ISA)."""
 
+HELD = {1: 160, 2: 160, 3: 80}
+"""Registers of a thread that may hold sums, and tables that are read again for each head, by the
+warp groups that multiply: 80 are left for all else. With 48 kernels of two groups spill 1 KB."""
+
 BUDGETS = range(24, 249, 8)
 """Registers of a thread that `setmaxnreg` may set and that have a use (PTX ISA): it takes 256, too,
 of which instructions can name 255."""

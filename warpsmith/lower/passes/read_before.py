@@ -10,7 +10,7 @@ from warpsmith.ir import integers
 from warpsmith.ir.domains import MemoryType
 from warpsmith.ir.scalar import Expr
 from warpsmith.ir.substitution import substitute
-from warpsmith.kernel.agents import Kind
+from warpsmith.kernel.agents import Branch, Kind
 from warpsmith.kernel.kernel import Kernel
 from warpsmith.kernel.nodes import Buffer, CopyVector, Declare, Element, For, If, Statement, Store
 from warpsmith.kernel.products import CommitProducts, Multiply
@@ -22,15 +22,19 @@ from warpsmith.kernel.traversal import (
     map_expressions,
     map_places,
     read,
+    replace_symbols,
     walk,
     with_body,
     written,
 )
+from warpsmith.targets.family import HELD, WARP, WARP_GROUP
 from warpsmith.values import dataclass
 
 MOST_REGISTERS = 64
 """Of a thread while it multiplies, for sums and for what is read before: those of a tile of 64 x 64
 and of a residual. Larger tiles need theirs, and their products take the time."""
+
+WORD = 4
 
 Statements = tuple[Statement, ...]
 
@@ -51,26 +55,38 @@ def read_before(kernel: Kernel) -> Kernel:
         for c < 8 unrolled: { .. T16_before[c] + sums[c] .. }
 
     Behind the last products nothing hides the way to memory any more, in whose queue are the
-    weights of the kernel that starts meanwhile (docs/lessons/generation.md).
+    weights of the kernel that starts meanwhile (docs/lessons/generation.md). What iterations read
+    again, `T3[c % 2]`, is held once.
     """
-    return kernel.map_branches(
-        lambda b: map_bodies(b, _before) if b.agent.kind is Kind.MULTIPLY else b
-    )
+
+    def change(branch: Branch) -> Branch:
+        if branch.agent.kind is not Kind.MULTIPLY:
+            return branch
+        threads = integers.constant(integers.mul(*branch.agent.block)) or 0
+        most = HELD.get(threads // (WARP_GROUP * WARP), 0)
+        return map_bodies(branch, lambda body: _before(body, most))
+
+    return kernel.map_branches(change)
 
 
-def _before(statements: Statements) -> Statements:
+def _before(statements: Statements, most: int) -> Statements:
     place = next((n for n, s in enumerate(statements) if _multiplies(s)), None)
     if place is None:
-        return tuple(map_bodies(s, _before) for s in statements)
+        return tuple(map_bodies(s, lambda body: _before(body, most)) for s in statements)
     named = {symbol for s in statements[place:] for symbol in defined(s)}
     sums = {s.accumulators for s in walk((statements[place],)) if isinstance(s, Multiply)}
-    room = MOST_REGISTERS - sum(integers.constant(b.size) or MOST_REGISTERS for b in sums)
+    taken = sum(integers.constant(b.size) or most for b in sums)
+    room, again = MOST_REGISTERS - taken, most - taken
+    several = [r for s in statements[place + 1 :] for r in _reads((), s) if r.is_repeated]
+    if sum(each.words for each in several if each.elements > room) > again:
+        again = 0  # one of several would take registers, and leave the wait
     ahead: list[Statement] = []
     behind: list[Statement] = []
     for statement in statements[place + 1 :]:
         for found in _reads((), statement):
-            if found.elements <= room and not found.used & named:
-                room -= found.elements
+            held = found.is_repeated and found.words <= again
+            if (held or found.elements <= room) and not found.used & named:
+                room, again = room - found.elements, again - found.words
                 ahead += (Declare(found.held), found.before)
                 statement = found.behind(statement)
         behind.append(statement)
@@ -99,7 +115,23 @@ class _Read:
     @property
     def elements(self) -> int:
         """Of all iterations."""
-        return self._width * prod(map(_extent, self.loops))
+        return self._width * prod(self.periods)
+
+    @property
+    def words(self) -> int:
+        """Registers that they are."""
+        size = WORD if self._width == 1 else self.buffer.dtype.size
+        return -(-self.elements * size // WORD)
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether iterations read what others have read."""
+        return self.periods != tuple(map(_extent, self.loops))
+
+    @property
+    def periods(self) -> tuple[int, ...]:
+        """Iterations of each loop behind which the same is read again."""
+        return tuple(_period(loop, self.fill) for loop in self.loops)
 
     @property
     def _width(self) -> int:
@@ -123,8 +155,8 @@ class _Read:
     def before(self) -> Statement:
         """All of it, in loops of its own."""
         statement = self._moved(self.fill)
-        for loop in reversed(self.loops):
-            statement = with_body(loop, (statement,))
+        for loop, period in reversed([*zip(self.loops, self.periods, strict=True)]):
+            statement = with_body(replace(loop, extent=integers.index(period)), (statement,))
         return statement
 
     def behind(self, statement: Statement) -> Statement:
@@ -138,8 +170,9 @@ class _Read:
     def _moved(self, statement: Statement) -> Statement:
         """The same of the registers for all iterations."""
         at: Expr = integers.ZERO
-        for loop in self.loops:
-            at = integers.add(integers.mul(at, _extent(loop)), loop.symbol)
+        for loop, period in zip(self.loops, self.periods, strict=True):
+            own = integers.mod(loop.symbol, period)
+            at = integers.add(integers.mul(at, period), own)
         start = integers.mul(at, self._width)
 
         def place(buffer: Buffer, index: Expr) -> Expr:
@@ -177,3 +210,13 @@ def _extent(loop: For) -> int:
     extent = integers.constant(loop.extent)
     assert extent, "`_reads` goes into loops of a known number of iterations"
     return extent
+
+
+def _period(loop: For, fill: Statement) -> int:
+    """Iterations of a loop behind which a statement does the same again."""
+    count = _extent(loop)
+    for period in (each for each in range(1, count) if count % each == 0):
+        later: dict[Expr, Expr] = {loop.symbol: integers.add(loop.symbol, period)}
+        if replace_symbols(fill, later) == fill:
+            return period
+    return count

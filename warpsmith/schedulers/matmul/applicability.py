@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from warpsmith.ir import integers
 from warpsmith.ir.atoms import atom_for
@@ -26,6 +26,7 @@ from warpsmith.schedulers.matmul.shape import (
     shape_of,
     tiles_of,
 )
+from warpsmith.schedulers.matmul.turned_columns import is_of_columns
 from warpsmith.targets.atoms import Atom, Unit
 from warpsmith.targets.target import Target
 
@@ -164,10 +165,15 @@ def _sizes(product: Matmul) -> str:
 def _results(fusion: Program, products: list[Matmul]) -> str:
     """Why what is computed from products, and beside them, does not fit their loops."""
     product, *_ = products
-    others = _beside(fusion, products)
-    others = [op for op in others if not is_partial(op)]
-    if not all(_is_pointwise(other) or _is_small_read(other, product) for other in others):
+    others, memory = _beside(fusion, products), {*fusion.input_tensors}
+    partial = [op for op in others if is_partial(op)]
+    others = [op for op in others if op not in partial]
+    reads = [other for other in others if not _is_pointwise(other)]
+    turns = [each for each in reads if any(is_of_columns(each, op) for op in products)]
+    if not all(_is_small_read(each, product, memory) for each in reads if each not in turns):
         return "it has other operations than pointwise ones beside the product"
+    if turns and (partial or factors_of(product) or product.ends or is_computed(product.b)):
+        return "it reads columns in place of others, of a product that is no plain one"
     if reason := partials.refusal(fusion, product):
         return reason
     domains = map_of(fusion)
@@ -205,11 +211,15 @@ def _is_pointwise(operation: Operation) -> bool:
     return isinstance(operation, Pointwise | Full | Iota)
 
 
-def _is_small_read(operation: Operation, product: Matmul) -> bool:
-    """Whether it reads, at places that sizes alone say, what rows or columns share."""
+def _is_small_read(operation: Operation, product: Matmul, memory: Set[TensorView]) -> bool:
+    """Whether it reads, at places that sizes alone say, what lies in memory, or what rows, or
+    columns, share.
+    """
     if not isinstance(operation, Read) or operation.indices:
         return False
-    return len(operation.output.concrete_order()) < len(product.output.concrete_order())
+    return memory >= {*operation.sources} or len(operation.output.concrete_order()) < len(
+        product.output.concrete_order()
+    )
 
 
 def _covered(domains: DomainMap, product: TensorView, others: list[TensorView]) -> str:

@@ -36,6 +36,7 @@ from warpsmith.schedulers.matmul.params import OPERANDS, STORED, MatmulParams
 from warpsmith.schedulers.matmul.partials import PART, Begun, settled
 from warpsmith.schedulers.matmul.shape import Shape, places_of
 from warpsmith.schedulers.matmul.threads import GROUP_THREADS
+from warpsmith.schedulers.matmul.turned_columns import reads_beside
 from warpsmith.targets.atoms import ROWS
 from warpsmith.values import dataclass
 
@@ -247,6 +248,9 @@ class Epilogue:
         for cached in self.caches:
             if cached.memory.name in self.params.pairs and not cached.copy.copied_by.is_tma:
                 parallelize(cached.copy, -1, ParallelType.vectorize)
+        for read, memory in reads_beside(Fusion.of(parts), self.product):
+            if memory.name in self.params.pairs:
+                parallelize(read.output, -1, ParallelType.vectorize)
 
     def _inline(self, computed: list[TensorView], sums: Sequence[TensorView]) -> None:
         """A chunk is loaded, computed and staged before the next one, or all before any is

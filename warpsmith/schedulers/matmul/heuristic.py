@@ -38,6 +38,12 @@ from warpsmith.schedulers.matmul.sectors import L2_LINE, rows_cost
 from warpsmith.schedulers.matmul.shape import is_computed, is_turned, shape_of
 from warpsmith.schedulers.matmul.shared_stages import with_shared_stages
 from warpsmith.schedulers.matmul.shares import with_last_parts, with_parts
+from warpsmith.schedulers.matmul.turned_columns import (
+    Table,
+    beside_sums,
+    columns_in_groups,
+    tables_of,
+)
 from warpsmith.schedulers.matmul.ways import Times, Ways
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
@@ -76,6 +82,8 @@ class Work:
         groups: of a grouped product, none of whose tiles has rows of two.
         begun: reductions of the results that threads begin: of columns, and of rows.
         prologue: what the first operand's tiles take; None where they are loaded as they are.
+        tables: what threads read for each row and column, the same for each head.
+        whole: what columns of a tile are multiples of, where others are read in place of some.
     """
 
     m: int
@@ -97,17 +105,20 @@ class Work:
     groups: int | None = None
     begun: tuple[int, int] = (0, 0)
     prologue: Prologue | None = None
+    tables: tuple[Table, ...] = ()
+    whole: int = 1
 
     @property
     def has_epilogue(self) -> bool:
         """Whether anything is computed or loaded behind the products."""
-        return bool(self.operations or self.moved.planes or self.moved.by_threads)
+        return bool(self.whole > 1 or self.operations or self.moved.planes or self.moved.by_threads)
 
     @property
     def crowded(self) -> bool:
         """Whether threads load something beside the products, or compute at length."""
         long = self.operations + self.drawn >= LONG
-        return bool(self.moved.loaded or self.moved.by_threads or long)
+        beside = self.moved.loaded or self.moved.by_threads or self.whole > 1
+        return bool(beside or long)
 
     @property
     def stored(self) -> tuple[tuple[int, int], tuple[int, int]]:
@@ -138,7 +149,8 @@ class Work:
         waits = (ways.ping_pong == 0) & (ways.load_stages > 0)  # so do blocks that it loads for
         lines = lines * (ways.chunk > 0) * np.where(waits, ways.down * ways.across, 1)
         operations = self.operations + self.drawn * share_behind(ways, self.k)
-        epilogue = (operations, lines, self.moved.by_threads)
+        by_threads = self.moved.by_threads + beside_sums(self.tables, ways)
+        epilogue = (operations, lines, by_threads)
         down = shared_by(ways.down, ways.columns, turned=self.turned[1])
         parts = self.batches * self.m * self.n * part_bytes(self.begun, ways)
         return parts / target.rates.memory + predicted_us(
@@ -204,6 +216,8 @@ class Work:
             turned=self.turned[1],
             odd=self.odd,
         )
+        if self.whole > 1:  # blocks have whole groups of columns, and one thread all of each
+            found = found.at((found.columns % self.whole == 0) & (found.kept % self.whole == 0))
         if self.few and problem.chained:  # docs/lessons/generation.md
             found = found.at(found.down * found.across == 1)
         if grouped:  # others were never the fastest, or timed: docs/lessons/groups.md
@@ -278,6 +292,8 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
         groups=None if by_group is None else problem.size(by_group[1].extent),
         begun=begun,
         prologue=prologue_of(fusion, product.b if swapped else product.a),
+        tables=tables_of(fusion, product),
+        whole=columns_in_groups(fusion),
     )
 
 
@@ -295,7 +311,7 @@ def works_of(fusion: Program, problem: Problem) -> tuple[Work, ...]:
     """What a call asks of the product or, where its second operand is computed, of it swapped; of
     both where that makes columns few, or results are turned on their way."""
     work = work_of(fusion, problem, swapped=is_computed(product_of(fusion).b))
-    plain = work.products == 1 and work.prologue is None
+    plain = work.products == 1 and work.prologue is None and work.whole == 1
     if plain and work.groups is None and min(work.m, work.n) and not any(work.begun):
         other = work_of(fusion, problem, swapped=True)
         if other.few or (other.moved.staged and not work.scales):

@@ -19,6 +19,7 @@ from warpsmith.schedulers.matmul.blocks import carried, scale_input
 from warpsmith.schedulers.matmul.params import FOUR, Count
 from warpsmith.schedulers.matmul.partials import has_parts
 from warpsmith.schedulers.matmul.shape import Shape, places_of, shape_of, sources_of, tiles_of
+from warpsmith.schedulers.matmul.turned_columns import reads_beside, reads_pairs
 from warpsmith.schedulers.problem import Problem
 from warpsmith.targets.atoms import ROWS
 from warpsmith.values import dataclass
@@ -270,6 +271,9 @@ def _pairs(fusion: Program, product: Matmul, shape: Shape, problem: Problem) -> 
         order, places = memory.concrete_order(), places_of(domains, product, copy)
         fits = bool(order) and places[order[-1]] == fastest and bool(memory.contiguity[order[-1]])
         fits = fits and _fits(memory, PAIR, problem)
+        found[memory.name] = found.get(memory.name, True) and fits
+    for read, memory in reads_beside(fusion, product):
+        fits = reads_pairs(read) and _fits(memory, PAIR, problem) and shape == shape_of(product)
         found[memory.name] = found.get(memory.name, True) and fits
     return tuple(name for name, fits in found.items() if fits)
 

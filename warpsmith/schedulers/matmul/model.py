@@ -139,7 +139,7 @@ CHUNK_SHARE = 0.92
 
 
 def epilogue_us(
-    elements: Numbers, epilogue: tuple[Times, Count, int], groups: Numbers, target: Target
+    elements: Numbers, epilogue: tuple[Times, Count, int | Times], groups: Numbers, target: Target
 ) -> tuple[Times, Times]:
     """Microseconds that what a product's threads compute, and what they load, adds to it.
 
@@ -188,7 +188,7 @@ def predicted_us(
     target: Target,
     batches: int = 1,
     touched: Sequence[float | Times] = (1.0, 1.0),
-    epilogue: tuple[Times, Count, int] = (np.zeros(1), 0, 0),
+    epilogue: tuple[Times, Count, int | Times] = (np.zeros(1), 0, 0),
     edges: Sequence[Count] = (DEPTH_BYTES, DEPTH_BYTES),
     products: int = 1,
     in_a_row: int = 1,
