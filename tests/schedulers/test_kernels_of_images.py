@@ -16,9 +16,9 @@ from warpsmith.schedulers.rows.params import RowParams
 @pytest.mark.parametrize(
     ("make", "size", "dtype"),
     [
-        (instance_norm_bwd, (3, 32, 7), "bfloat16"),
-        (instance_norm, (3, 64, 7), "bfloat16"),
-        (instance_norm_bwd, (2, 32, 9), "float"),
+        (instance_norm_bwd, (40, 32, 7), "bfloat16"),
+        (instance_norm, (40, 64, 7), "bfloat16"),
+        (instance_norm_bwd, (40, 32, 9), "float"),
         (group_norm_bwd, (2, 64, 7), "bfloat16"),
     ],
 )

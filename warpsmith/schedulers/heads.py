@@ -90,7 +90,8 @@ class _Heads:
     @staticmethod
     def of(fusion: Fusion, result: TensorView, behind: Set[TensorView]) -> _Heads | None:
         """Those of a result; None where it is computed of other things, or lies otherwise."""
-        leaves = leaves_of(result, behind) if result in behind else ()
+        regrouped = result.root != result.shape_axes  # no copy can be what a reshape makes
+        leaves = leaves_of(result, behind) if result in behind and not regrouped else ()
         products = {leaf.source for leaf in leaves if leaf.source in behind}
         if len(products) != 1:
             return None
