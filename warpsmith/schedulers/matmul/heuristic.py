@@ -11,7 +11,6 @@ import numpy as np
 from warpsmith.ir.atoms import atom_for
 from warpsmith.ir.exprs import Matmul
 from warpsmith.ir.program import Program
-from warpsmith.ir.tensor import Operation
 from warpsmith.schedulers.matmul.blocks import Spread, at_once, carried, read_each_step
 from warpsmith.schedulers.matmul.candidates import (
     MOST_COLUMNS,
@@ -22,7 +21,7 @@ from warpsmith.schedulers.matmul.candidates import (
 )
 from warpsmith.schedulers.matmul.memory import Beside, beside, in_fours, unloadable
 from warpsmith.schedulers.matmul.model import counted_tiles, predicted_us
-from warpsmith.schedulers.matmul.operations import LONG, counted
+from warpsmith.schedulers.matmul.operations import LONG, behind_product, counted
 from warpsmith.schedulers.matmul.params import Count, MatmulParams, Numbers, dividing
 from warpsmith.schedulers.matmul.partials import (
     counted_parts,
@@ -271,7 +270,7 @@ def work_of(fusion: Program, problem: Problem, *, swapped: bool = False) -> Work
     walked, blocks = (shape.batches, shape.rows, shape.columns), carried(fusion, product)
     batches, m, n = (math.prod(sizes[p] for p in places) for places in walked)
     turned = (is_turned(product, swapped), is_turned(product, not swapped))
-    by_group, behind = product.rows_and_groups, _behind(fusion, product)
+    by_group, behind = product.rows_and_groups, behind_product(fusion, product)
     begun = counted_parts(fusion)
     return Work(
         m=m,
@@ -347,12 +346,3 @@ def best_way(works: Iterable[Work], problem: Problem) -> tuple[MatmulParams, flo
         first = (way for work in asked[0] for way in work.best(problem))
         found = problem.found[asked] = min(first, key=lambda way: way[1])
     return found
-
-
-def _behind(fusion: Program, product: Matmul) -> list[Operation]:
-    """Operations behind a product, on each element of the result."""
-    blocks = carried(fusion, product)
-    inside = () if blocks is None else blocks.scaled
-    before = fusion.depends_on([product.a, product.b])
-    behind = (op for op in fusion.operations if op not in before)
-    return [op for op in behind if op.outputs[0] not in inside]

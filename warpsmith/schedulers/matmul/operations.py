@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from warpsmith.ir.exprs import Pointwise
+from warpsmith.ir.exprs import Matmul, Pointwise
+from warpsmith.ir.program import Program
 from warpsmith.ir.random_blocks import OF_BLOCK
 from warpsmith.ir.tensor import Operation
+from warpsmith.schedulers.matmul.blocks import carried
 from warpsmith.schedulers.matmul.random import KEPT, RANDOM
 from warpsmith.schedulers.rows.recompute import NOT_REPEATED
 
@@ -31,3 +33,12 @@ def counted(operations: Iterable[Operation]) -> int:
     """How many operations on an element these are as, casts and copies left out."""
     pointwise = (op for op in operations if isinstance(op, Pointwise) and op.op not in FREE)
     return sum(CLOCKS.get(op.op, 1) for op in pointwise)
+
+
+def behind_product(fusion: Program, product: Matmul) -> list[Operation]:
+    """Operations behind a product, on each element of the result."""
+    blocks = carried(fusion, product)
+    inside = () if blocks is None else blocks.scaled
+    before = fusion.depends_on([product.a, product.b])
+    behind = (op for op in fusion.operations if op not in before)
+    return [op for op in behind if op.outputs[0] not in inside]
