@@ -199,7 +199,7 @@ def test_scales_of_groups_of_k_and_of_rows_that_a_norm_makes() -> None:
     [
         {"cluster": (2, 1), "blocks": 4},
         {"cluster": (1, 2), "blocks": 4},
-        {"tile": (64, 64, 64), "splits": 2, "blocks": 4, "chunk": 32},
+        {"tile": (64, 64, 64), "splits": 2, "blocks": 4, "chunk": 32, "stages": 3},
         {"tile": (128, 64, 64), "blocks": 2, "stages": 2},
         {"tile": (192, 32, 64), "blocks": 2, "chunk": 32, "stages": 3},
     ],

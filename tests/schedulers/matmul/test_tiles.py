@@ -9,10 +9,15 @@ import pytest
 from tests.support.product_programs import close, run, values, wide
 from warpsmith import DataType, FusionDefinition, knobs
 from warpsmith.schedulers.matmul import candidates, heuristic
+from warpsmith.schedulers.matmul.memory import Beside
 from warpsmith.schedulers.matmul.room import Room
 from warpsmith.targets.hopper import SM90A
 
 TILES = (*candidates.TILES, *candidates.SMALL)
+
+
+LARGE = Beside(staged=("", ""), out=6, widest=4)
+"""More than any of these tests stores: a result of floats and one of 16 bits."""
 
 
 def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
@@ -26,7 +31,7 @@ def forced(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int]) -> None:
             params,
             tile=(*tile, params.tile[2]),
             chunk=chunk,
-            stages=int(Room(tile, SM90A.limits).stages(chunk)),
+            stages=int(Room(tile, SM90A.limits, LARGE).stages(chunk)),
             group=2,
             blocks=2,
             cluster=(1, 1),
