@@ -6,10 +6,7 @@ held against the call as any other is, so that an entry, whatever it says, canno
 
 from __future__ import annotations
 
-import io
-from contextlib import suppress
-
-from warpsmith.engine.emitted import Reader, Writer, cause_of, emitted_cache, name_of
+from warpsmith.engine.emitted import cause_of, emitted_cache, load, name_of, store
 from warpsmith.ir.graph import Graph
 from warpsmith.ir.part import Part
 from warpsmith.knobs import Knobs
@@ -37,24 +34,14 @@ class Decision:
 def decision_of(graph: Graph, problem: Problem, knobs: Knobs) -> Decision | None:
     """What another process decided for the same program and sizes, if that can be read."""
     entries = _entries(problem, knobs)
-    body = None if entries is None else entries.load(_name(graph, problem))
-    if body is None:
-        return None
-    try:
-        found = Reader(io.BytesIO(body)).load()
-    except Exception:  # whatever is wrong with it, it can be decided again
-        return None
-    return found if isinstance(found, Decision) else None
+    return None if entries is None else load(entries, _name(graph, problem), Decision)
 
 
 def remember(decision: Decision, graph: Graph, problem: Problem, knobs: Knobs) -> None:
     """Keep a decision, as far as the directory can be written."""
     entries = _entries(problem, knobs)
     if entries is not None and all(unfit.key is None for unfit in decision.without):
-        written = io.BytesIO()
-        with suppress(RecursionError):
-            Writer(written, protocol=5).dump(decision)
-            entries.store(_name(graph, problem), written.getvalue())
+        store(entries, _name(graph, problem), decision)
 
 
 def _entries(problem: Problem, knobs: Knobs) -> Entries | None:

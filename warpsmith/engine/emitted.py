@@ -18,7 +18,7 @@ from enum import Enum
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import warpsmith
 from warpsmith.errors import InternalError
@@ -63,6 +63,9 @@ class Emitted:
     shortened: int
 
 
+_Kept = TypeVar("_Kept")
+
+
 class EmittedCache:
     """The emitted kernels under one directory; `limit_bytes` as `Entries` takes it."""
 
@@ -71,24 +74,34 @@ class EmittedCache:
 
     def load(self, name: str) -> Emitted | None:
         """What was stored, or None where nothing is that can be read."""
-        body = self._entries.load(name)
-        if body is None:
-            return None
-        try:
-            found = Reader(io.BytesIO(body)).load()
-        except Exception:  # whatever is wrong with it, it can be made again
-            return None
-        return found if isinstance(found, Emitted) else None
+        return load(self._entries, name, Emitted)
 
     def store(self, name: str, emitted: Emitted) -> None:
         """Keep a kernel, as far as the directory can be written."""
-        written = io.BytesIO()
-        with suppress(RecursionError):  # of expressions deeper than `pickle` goes
-            Writer(written, protocol=5).dump(emitted)
-            self._entries.store(name, written.getvalue())
+        store(self._entries, name, emitted)
 
 
-class Writer(pickle.Pickler):
+def load(entries: Entries, name: str, kind: type[_Kept]) -> _Kept | None:
+    """A frozen value of this kind that was stored, or None where nothing is that can be read."""
+    body = entries.load(name)
+    if body is None:
+        return None
+    try:
+        found = _Reader(io.BytesIO(body)).load()
+    except Exception:  # whatever is wrong with it, it can be made again
+        return None
+    return found if isinstance(found, kind) else None
+
+
+def store(entries: Entries, name: str, value: object) -> None:
+    """Keep a frozen value, as far as the directory can be written."""
+    written = io.BytesIO()
+    with suppress(RecursionError):  # of expressions deeper than `pickle` goes
+        _Writer(written, protocol=5).dump(value)
+        entries.store(name, written.getvalue())
+
+
+class _Writer(pickle.Pickler):
     """Writes frozen values by their fields, which takes half as long as they would themselves."""
 
     def reducer_override(self, value: object, /) -> Any:
@@ -110,7 +123,7 @@ _FORMS = tuple(f"warpsmith.{room}." for room in ("ir", "kernel", "layouts"))
 """Where classes are that kernels consist of."""
 
 
-class Reader(pickle.Unpickler):
+class _Reader(pickle.Unpickler):
     """Makes values of warpsmith's own classes, and of no others."""
 
     def find_class(self, module: str, name: str, /) -> Any:

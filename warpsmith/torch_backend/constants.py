@@ -51,16 +51,21 @@ def fold_constants(module: GraphModule) -> None:
             continue
         with unset_fake_temporarily():
             made = node.target(value, *node.args[1:], **node.kwargs)
-        name = f"_folded_{node.name}"
-        module.register_buffer(name, made)
-        with graph.inserting_before(node):
-            constant = graph.get_attr(name)
-        constant.meta = dict(node.meta)
-        node.replace_all_uses_with(constant)
+        found[_replaced(module, node, made)] = made
         graph.erase_node(node)
-        found[constant] = made
         if not source.users:
             graph.erase_node(source)
+
+
+def _replaced(module: GraphModule, node: Node, made: torch.Tensor) -> Node:
+    """A constant of the module, which is used in place of a node."""
+    name = f"_folded_{node.name}"
+    module.register_buffer(name, made)
+    with module.graph.inserting_before(node):
+        constant = module.graph.get_attr(name)
+    constant.meta = dict(node.meta)
+    node.replace_all_uses_with(constant)
+    return constant
 
 
 def fold_tables(module: GraphModule) -> None:
@@ -85,12 +90,7 @@ def fold_tables(module: GraphModule) -> None:
             continue
         with unset_fake_temporarily():
             made = _value(node, known)
-        name = f"_table_{node.name}"
-        module.register_buffer(name, made)
-        with graph.inserting_before(node):
-            constant = graph.get_attr(name)
-        constant.meta = dict(node.meta)
-        node.replace_all_uses_with(constant)
+        _replaced(module, node, made)
     for node in reversed(costly):
         if not node.users:
             graph.erase_node(node)
